@@ -1,0 +1,1 @@
+"""Celery apps that the workers under test run."""

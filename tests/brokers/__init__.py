@@ -1,0 +1,1 @@
+"""Real brokers for tests, as child processes on loopback ports."""

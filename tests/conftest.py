@@ -1,0 +1,69 @@
+"""Tiers by folder, hypothesis profiles, and the check that nothing outlives the session."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from pathlib import Path
+
+import hypothesis
+import psutil
+import pytest
+
+pytest_plugins = ["tests.brokers.fixtures", "tests.nodes.fixtures"]
+
+TESTS = Path(__file__).parent
+TIERS = {
+    "unit": "unit",
+    "integration": "integration",
+    "acceptance": "acceptance",
+    "benchmarks": "benchmark",
+}
+RUN_VARIABLE = "FAIR_TEST_RUN"
+
+hypothesis.settings.register_profile("dev", deadline=None)
+hypothesis.settings.register_profile(
+    "ci", deadline=None, derandomize=True, database=None, print_blob=True
+)
+hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "dev")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # Every child inherits it, so even one that left its session and its parent is found.
+    os.environ[RUN_VARIABLE] = uuid.uuid4().hex
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(TESTS):
+            tier = item.path.relative_to(TESTS).parts[0]
+            if tier in TIERS:
+                item.add_marker(TIERS[tier])
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if session.config.pluginmanager.hasplugin("dsession"):
+        return  # xdist's controller: its workers are its children, and check theirs
+    left = _left_behind()
+    if not left:
+        return
+    for process in left:
+        process.kill()
+    reporter = session.config.pluginmanager.getplugin("terminalreporter")
+    message = f"Processes were left behind (now killed): {left}"
+    if reporter:
+        reporter.write_line(message, red=True)
+    session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def _left_behind() -> list[psutil.Process]:
+    left = []
+    for process in psutil.process_iter(["environ", "status"]):
+        environ = process.info["environ"] or {}
+        if (
+            environ.get(RUN_VARIABLE) == os.environ[RUN_VARIABLE]
+            and process.info["status"] != psutil.STATUS_ZOMBIE
+        ):
+            left.append(process)
+    return left

@@ -1,0 +1,90 @@
+"""The tests' own machinery: brokers, workers and journal do what the other tests assume."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from tests.brokers.process import ChildDiedError
+
+
+@pytest.mark.brokers("redis", "rabbitmq", "filesystem", "sqlite")
+def test_a_worker_runs_what_the_plain_app_publishes(start_worker, plain_app, journal):
+    worker = start_worker()
+    plain_app.tasks["noop"].delay("hello")
+    start, finish = journal.wait_finished("hello")
+    assert (start.event, finish.event) == ("start", "finish")
+    assert start.pid == worker.pid
+
+
+@pytest.mark.parametrize("pool", ["solo", "threads", "prefork", "gevent", "eventlet"])
+def test_every_pool_becomes_ready_and_stops_when_asked(pool, start_worker, plain_app, journal):
+    worker = start_worker(pool=pool)
+    plain_app.tasks["noop"].delay("hello")
+    journal.wait_finished("hello")
+    assert worker.stop() == 0
+    assert worker.members() == []
+
+
+def test_a_worker_killed_in_its_main_process_leaves_no_child(start_worker, plain_app, journal):
+    worker = start_worker(pool="prefork")
+    plain_app.tasks["sleeper"].delay("long", 60)
+    journal.wait_started("long")
+    assert len(worker.children()) == 2
+    worker.kill(main_only=True)
+    worker.close()
+    assert worker.members() == []
+
+
+def test_the_journal_tells_what_runs_and_how_it_ended(start_worker, plain_app, journal):
+    start_worker()
+    plain_app.tasks["retrying"].delay("again", times=1)
+    plain_app.tasks["failing"].delay("bad")
+    plain_app.tasks["sleeper"].delay("long", 60)
+    journal.wait_finished("again")
+    journal.wait_count(1, "error")
+    journal.wait_started("long")
+    assert journal.labels("retry") == ["again"]
+    assert journal.started().count("again") == 2
+    assert journal.running() == ["long"]
+
+
+def test_a_worker_that_cannot_start_fails_with_its_log(start_worker):
+    with pytest.raises(ChildDiedError, match=r"No module named .no_such_module."):
+        start_worker("no_such_module")
+
+
+def test_a_new_run_is_not_taken_for_ready_by_the_log_of_the_last(start_worker):
+    worker = start_worker()
+    first = worker.pid
+    worker.restart()
+    assert worker.pid != first
+    assert worker.log_text().count(" ready.") == 1
+    assert worker.log_text(all_runs=True).count(" ready.") == 2
+
+
+def test_a_redis_with_aof_keeps_a_message_over_its_own_sigkill(start_redis):
+    server = start_redis(append_only=True)
+    with server.client() as client:
+        client.lpush("queue", "message")
+    server.kill()
+    server.start()
+    with server.client() as client:
+        assert client.lrange("queue", 0, -1) == ["message"]
+
+
+def test_each_test_has_an_empty_virtual_host_of_its_own(shared_rabbitmq):
+    names = [shared_rabbitmq.new_vhost() for _ in range(45)]  # more than come with the start
+    assert len(set(names)) == 45
+    assert shared_rabbitmq.queues(names[-1]) == []
+
+
+def test_a_child_dies_with_the_process_that_started_it(tmp_path, start_worker, plain_app, journal):
+    """Even where that process has no time for its finalizers."""
+    worker = start_worker(pool="prefork")
+    children = worker.children()
+    os.kill(worker.pid, signal.SIGKILL)
+    for child in children:
+        child.wait(5)

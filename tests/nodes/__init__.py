@@ -1,0 +1,1 @@
+"""Celery workers for tests, as child processes."""

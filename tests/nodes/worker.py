@@ -1,0 +1,68 @@
+"""A Celery worker as a child process."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tests.brokers.broker import Broker
+from tests.brokers.process import ChildProcess
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# Mingling costs a second of every start, and one worker has nobody to gossip with.
+QUIET_FLAGS = ("--without-mingle", "--without-gossip")
+
+
+class WorkerProcess(ChildProcess):
+    """``python -m celery -A APP worker …`` of one broker, with its log in a file.
+
+    A context manager: started and ready inside the block, with no process left after it.
+    """
+
+    def __init__(
+        self,
+        app: str,
+        broker: Broker,
+        log: Path,
+        *,
+        backend: str | None = None,
+        pool: str = "threads",
+        concurrency: int = 2,
+        queues: Sequence[str] | str | None = None,
+        hostname: str = "w1@test",
+        loglevel: str = "INFO",
+        args: Sequence[str] = (),
+        flags: Sequence[str] = QUIET_FLAGS,
+        env: Mapping[str, str] | None = None,
+        cwd: Path = ROOT,
+    ) -> None:
+        self.hostname = hostname
+        command = [sys.executable, "-m", "celery", "-A", app, "worker"]
+        command += ["-P", pool, "-c", str(concurrency), "-n", hostname, "-l", loglevel]
+        if queues:
+            command += ["-Q", queues if isinstance(queues, str) else ",".join(queues)]
+        settings = {**broker.environ(), "PYTHONUNBUFFERED": "1", **(env or {})}
+        if backend is not None:
+            settings["BACKEND"] = backend
+        super().__init__(hostname, [*command, *flags, *args], log, env=settings, cwd=cwd)
+
+    def start(self, *, wait_ready: bool = True, timeout: float = 30.0) -> WorkerProcess:
+        """Start it, and wait until this run says that it is ready (needs loglevel INFO)."""
+        self.spawn()
+        if wait_ready:
+            self.wait_for_log(r"\S+@\S+ ready\.", timeout)
+        return self
+
+    def restart(self, *, timeout: float = 30.0) -> WorkerProcess:
+        """Warm shutdown, then a new run with the same command and log file."""
+        if self.running:
+            self.stop(timeout)
+        return self.start(timeout=timeout)
+
+    def __enter__(self) -> WorkerProcess:
+        return self if self.running else self.start()
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
