@@ -1,0 +1,66 @@
+"""How many messages each lane may hold, so that neither tiny nor long tasks wait."""
+
+from __future__ import annotations
+
+from celery_fair.policy.estimates import RunTime
+from celery_fair.policy.load import Credits
+
+
+class Lookahead:
+    """The work that frees its slot within ``lookahead_seconds``, counted in tasks.
+
+    Running tasks free ``running / mean`` slots a second. The product is rounded down: a busy
+    worker with one slot must hold nothing, since another worker may be free.
+    """
+
+    __slots__ = (
+        "_batch_per_slot", "_batch_stuck", "_interactive_per_slot", "_interactive_stuck",
+        "_made", "cap",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[int, int], Credits] = {}
+        self._interactive_per_slot = self._batch_per_slot = 0.0
+        self._interactive_stuck = self._batch_stuck = 0
+        self.cap = 0
+
+    def configure(self, seconds: float, cap: int, interactive: RunTime, batch: RunTime) -> None:
+        """Take new means; ``cap`` limits each lane's lookahead, 0 is no limit."""
+        self.cap = cap
+        self._interactive_per_slot = seconds / interactive.mean if interactive.mean else 0.0
+        self._batch_per_slot = seconds / batch.mean if batch.mean else 0.0
+        self._interactive_stuck = interactive.stuck
+        self._batch_stuck = batch.stuck
+
+    def interactive(self, interactive: int, batch: int, slots: int) -> int:
+        """Slots that free within the lookahead, whoever runs in them now.
+
+        Where interactive tasks are shorter than the lookahead all slots without batch count, also
+        those idle this instant: else the window would flap with every task.
+        """
+        own = self._interactive_per_slot
+        runs = slots - batch if own >= 1 else interactive
+        count = (runs - self._interactive_stuck) * own
+        count += (batch - self._batch_stuck) * self._batch_per_slot
+        return self._capped(int(count))
+
+    def batch(self, batch: int, places: int) -> int:
+        """Batch slots that free within the lookahead; ``places`` may start at once."""
+        own = self._batch_per_slot
+        runs = batch + places if own >= 1 else batch
+        return self._capped(int((runs - self._batch_stuck) * own))
+
+    def _capped(self, count: int) -> int:
+        if count <= 0:
+            return 0
+        return min(count, self.cap) if self.cap else count
+
+    def credits(self, interactive: int, batch: int) -> Credits:
+        """The value for these two numbers, made once: this runs for every message."""
+        key = (interactive, batch)
+        found = self._made.get(key)
+        if found is None:
+            if len(self._made) > 10_000:
+                self._made.clear()
+            found = self._made[key] = Credits(interactive, batch)
+        return found

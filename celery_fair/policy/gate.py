@@ -1,0 +1,92 @@
+"""The gate's mode: open, or protected while interactive tasks queue up."""
+
+from __future__ import annotations
+
+from celery_fair.policy.load import Load, Mode
+from celery_fair.policy.settings import PolicySettings
+
+_LATE_MEMORY_SECONDS = 1.0
+_NEVER = float("-inf")
+
+
+class Gate:
+    """Two thresholds with hysteresis: close on either signal, open when both are under half.
+
+    The signals are the interactive backlog beyond the fleet's free slots, and how long interactive
+    tasks wait *here*. Waits are on this worker's own clock: a publisher whose clock is off moves
+    nothing.
+    """
+
+    __slots__ = (
+        "_blind_ticks", "_half_late_at", "_late_at", "_settings",
+        "blind", "changes", "half_wait_seconds", "mode", "reason", "since",
+    )  # fmt: skip
+
+    def __init__(self, settings: PolicySettings, now: float) -> None:
+        self._settings = settings
+        self._late_at = self._half_late_at = _NEVER
+        self._blind_ticks = 0
+        self.half_wait_seconds = settings.protect_wait_seconds / 2
+        self.blind = False
+        self.mode = Mode.OPEN
+        self.since = now
+        self.reason = "started"
+        self.changes = 0
+
+    def note_late(self, waited_seconds: float, now: float) -> None:
+        """Remember for a second that an interactive task was started late."""
+        self._half_late_at = now
+        if waited_seconds > self._settings.protect_wait_seconds:
+            self._late_at = now
+
+    def observe(self, load: Load, now: float, *, slots: int, free: int) -> Mode | None:
+        """Return the new mode if this tick changes it. ``slots`` and ``free`` are the fleet's."""
+        self.blind = load.interactive_backlog is None and not load.interactive_lane_empty
+        # One tick may fall into the round trip after an arrival; a full lane is full at the next.
+        self._blind_ticks = self._blind_ticks + 1 if self.blind else 0
+        threshold = max(self._settings.protect_backlog, 2 * slots)
+        excess = 0 if load.interactive_backlog is None else load.interactive_backlog - free
+        if self.mode is Mode.OPEN:
+            reason = self._reason_to_protect(load, now, excess, threshold)
+        else:
+            reason = self._reason_to_open(load, now, excess, threshold)
+        return None if reason is None else self._change(reason, now)
+
+    def stand_open(self, now: float, reason: str) -> Mode | None:
+        """Open at once: no interactive task could use the protection."""
+        return None if self.mode is Mode.OPEN else self._change(reason, now)
+
+    def _reason_to_protect(self, load: Load, now: float, excess: int, threshold: int) -> str | None:
+        if not load.interactive_waits:
+            return None
+        if excess > threshold:
+            return f"interactive backlog beyond free slots {excess} > {threshold}"
+        limit = self._settings.protect_wait_seconds
+        if load.interactive_oldest_wait_seconds > limit:
+            return f"an interactive task here has waited longer than {limit:g} s"
+        if now - self._late_at <= _LATE_MEMORY_SECONDS:
+            return f"an interactive task was started later than {limit:g} s"
+        if self._blind_ticks >= 2:
+            return "backlog unknown and the interactive lane is full"
+        return None
+
+    def _reason_to_open(self, load: Load, now: float, excess: int, threshold: int) -> str | None:
+        if now - self.since < self._settings.protect_hold_seconds:
+            return None
+        if not load.interactive_waits:
+            return "nothing interactive waits"
+        if (
+            not self.blind
+            and excess < threshold / 2
+            and load.interactive_oldest_wait_seconds < self.half_wait_seconds
+            and now - self._half_late_at > _LATE_MEMORY_SECONDS
+        ):
+            return "interactive backlog and wait are under half of their thresholds"
+        return None
+
+    def _change(self, reason: str, now: float) -> Mode:
+        self.mode = Mode.PROTECTED if self.mode is Mode.OPEN else Mode.OPEN
+        self.since = now
+        self.reason = reason
+        self.changes += 1
+        return self.mode

@@ -1,0 +1,124 @@
+"""How many slots are kept free for the next interactive tasks."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from celery_fair.policy.settings import PolicySettings
+
+_COLD_SECONDS = 60.0
+_MEMORY_SECONDS = 60.0
+_FALL_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """What the reserve is computed from; the fleet's sums where there is a fleet.
+
+    Means are seconds, the age of a running task if that is longer, 0 if unknown.
+    """
+
+    slots: int
+    interactive_rate: float
+    interactive_seconds: float
+    batch_seconds: float
+    batch_running: int
+    batch_finished: int
+
+
+class Reserve:
+    """A number, or the smallest reserve with which few interactive tasks find no slot.
+
+    ``auto``: interactive tasks that come before there is headroom again are taken to be Poisson
+    with mean ``rate * tau``; ``tau`` is the time until a slot frees by itself, less the wait that
+    is acceptable. It rises at once and falls slowly, since rising is too late when the slots have
+    just been taken for ten minutes. After a start it is half of the slots until batch is known.
+    """
+
+    __slots__ = ("_batch_since", "_changed_at", "_peak", "_peak_at", "_settings", "value", "warm")
+
+    def __init__(self, settings: PolicySettings, now: float) -> None:
+        self._settings = settings
+        self._batch_since: float | None = None
+        self._changed_at = now
+        self._peak = 0.0
+        self._peak_at = now
+        self.warm = False
+        self.value = 0
+
+    def memory_seconds(self, batch_seconds: float) -> float:
+        """Over how long the arrival rate is to be measured."""
+        return max(_MEMORY_SECONDS, 3 * batch_seconds)
+
+    def update(self, traffic: Traffic, now: float) -> int:
+        """Return the reserve for this traffic, fallen by one slot at most."""
+        fixed = self._settings.reserve
+        if fixed != "auto":
+            self.value = self._settings.clamped_reserve(traffic.slots, fixed)
+            return self.value
+        limit = self._settings.clamped_reserve(traffic.slots, traffic.slots // 2)
+        if not self.warm and self._is_cold(traffic, now):
+            self._see_peak(traffic, now)
+            self._set(limit, now)
+        else:
+            wanted = min(max(self._wanted(traffic, now, limit), self._floor(traffic)), limit)
+            self._approach(wanted, limit, traffic.batch_seconds, now)
+            self.warm = True
+        return self.value
+
+    def _is_cold(self, traffic: Traffic, now: float) -> bool:
+        if self._batch_since is None:
+            if not traffic.batch_running and not traffic.batch_finished:
+                return True
+            self._batch_since = now
+        known = traffic.batch_finished >= traffic.slots
+        return not known and now - self._batch_since < _COLD_SECONDS
+
+    def _approach(self, wanted: int, limit: int, batch_seconds: float, now: float) -> None:
+        pace = max(_FALL_SECONDS, batch_seconds)
+        if wanted >= self.value or not self.warm or self.value > limit:
+            self._set(wanted, now)
+        elif now - self._changed_at >= pace:
+            self._set(self.value - 1, now)
+
+    def _set(self, value: int, now: float) -> None:
+        if value > self.value or value < self.value:
+            self._changed_at = now
+        self.value = value
+
+    def _floor(self, traffic: Traffic) -> int:
+        # Batch so short that its slots come back within the lookahead makes nobody wait.
+        tiny = 0 < traffic.batch_seconds <= self._settings.lookahead_seconds
+        return 0 if tiny or traffic.slots < 2 else self._settings.reserve_min
+
+    def _see_peak(self, traffic: Traffic, now: float) -> float:
+        decay = max(10 * traffic.batch_seconds, 1e-3)
+        self._peak *= math.exp(-(now - self._peak_at) / decay)
+        self._peak_at = now
+        self._peak = max(self._peak, traffic.interactive_rate)
+        return self._peak
+
+    def _wanted(self, traffic: Traffic, now: float, limit: int) -> int:
+        rate = self._see_peak(traffic, now)
+        seconds = traffic.interactive_seconds
+        accepted = self._settings.reserve_wait_seconds
+        if accepted is None:
+            accepted = max(0.1, seconds / 4)
+        headroom = seconds
+        if traffic.batch_seconds > 0:
+            headroom = min(seconds, traffic.batch_seconds / max(traffic.batch_running, 1))
+        mean = rate * max(0.0, headroom - accepted)
+        return poisson_quantile(mean, self._settings.reserve_target, limit)
+
+
+def poisson_quantile(mean: float, target: float, limit: int) -> int:
+    """The smallest ``n <= limit`` that a Poisson variable exceeds no oftener than ``target``."""
+    term = math.exp(-mean)
+    below = term
+    n = 0
+    while n < limit and 1 - below > target:
+        n += 1
+        term *= mean / n
+        below += term
+    return n
