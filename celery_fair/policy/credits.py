@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from celery_fair.policy.estimates import RunTime
+from celery_fair.policy.limits import Limits
 from celery_fair.policy.load import Credits
 
 
@@ -64,3 +65,25 @@ class Lookahead:
                 self._made.clear()
             found = self._made[key] = Credits(interactive, batch)
         return found
+
+
+def batch_credit(
+    limits: Limits, ahead: Lookahead, *, running: int, free: int, keep: int, open_: bool
+) -> int:
+    """Batch messages that may be held: those that may start, and the lookahead while open."""
+    places = min(free - keep, limits.batch_ceiling - running)
+    if not open_:
+        return max(places, 0)
+    if places > 0:
+        return places + ahead.batch(running, places)
+    return ahead.batch(running, 0) if free >= keep else 0
+
+
+def interactive_credit(
+    limits: Limits, ahead: Lookahead, *, interactive: int, batch: int, free: int, slots: int
+) -> int:
+    """Interactive messages that may be held: the free slots they may take, and the lookahead."""
+    room = limits.interactive_ceiling - interactive
+    if room <= 0:
+        return ahead.interactive(interactive, 0, interactive)
+    return min(free, room) + ahead.interactive(interactive, batch, slots)

@@ -95,3 +95,32 @@ class Segment:
     def distance(self, count: int) -> int:
         """How many slots lie between this worker and the last ``count`` slots, plus 1; 0 inside."""
         return 0 if self.tail(count) else self.total - count - self.last + 1
+
+
+class Place:
+    """Where this worker stands among those in view, and what the others run."""
+
+    __slots__ = ("others_batch", "others_interactive", "segment", "view")
+
+    def __init__(self, slots: int) -> None:
+        self.see(None, slots, 0, 0)
+
+    def see(self, view: FleetView | None, slots: int, interactive: int, batch: int) -> None:
+        """Take in a view; ``interactive`` and ``batch`` are what runs here, part of its sums."""
+        self.view = view
+        self.others_interactive = self.others_batch = 0
+        if view is not None:
+            self.others_interactive = max(0, view.running_interactive - interactive)
+            self.others_batch = max(0, view.running_batch - batch)
+        self.resize(slots)
+
+    def resize(self, slots: int) -> None:
+        """This worker has so many slots from now on."""
+        self.segment = Segment.of(slots, self.view)
+
+    @property
+    def others_free(self) -> int:
+        """Free slots of the other workers, as of their last word."""
+        segment = self.segment
+        others = segment.total - (segment.last - segment.first)
+        return max(0, others - self.others_interactive - self.others_batch)

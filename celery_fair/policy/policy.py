@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from celery_fair.policy.credits import Lookahead
+from celery_fair.policy.credits import Lookahead, batch_credit, interactive_credit
 from celery_fair.policy.estimates import Rate, RunTime
-from celery_fair.policy.fleet import FleetView, Member, Segment
+from celery_fair.policy.fleet import FleetView, Member, Place
 from celery_fair.policy.gate import Gate
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS, Kind
+from celery_fair.policy.limits import Limits, divide
 from celery_fair.policy.load import Credits, Load, Mode
 from celery_fair.policy.reserve import Reserve, Traffic
 from celery_fair.policy.settings import PolicySettings
@@ -29,12 +30,10 @@ class Policy:
     """
 
     __slots__ = (
-        "_ask_first", "_batch_ceiling", "_batch_time", "_capped", "_fleet", "_gate",
-        "_interactive_ceiling", "_interactive_time", "_keep", "_last_batch_start", "_leans",
-        "_load", "_lookahead", "_others_batch", "_others_free", "_others_interactive",
-        "_owed_ceiling", "_received", "_reserve", "_segment", "_serves_both", "_settings",
-        "_share", "_starts", "fleet_reserve", "interactive_rate", "mode", "reserve",
-        "running_batch", "running_interactive", "serves", "slots",
+        "_batch_time", "_gate", "_interactive_time", "_last_batch_start", "_limits", "_load",
+        "_lookahead", "_place", "_received", "_reserve", "_serves_both", "_settings", "_share",
+        "_starts", "fleet_reserve", "interactive_rate", "mode", "reserve", "running_batch",
+        "running_interactive", "serves", "slots",
     )  # fmt: skip
 
     def __init__(
@@ -62,9 +61,8 @@ class Policy:
         self._starts = Rate(now)
         self._lookahead = Lookahead()
         self._load = Load(None, None, interactive_lane_empty=True, batch_lane_empty=True)
-        self._fleet: FleetView | None = None
-        self._others_interactive = self._others_batch = 0
-        self._keep = 0
+        self._place = Place(self.slots)
+        self._limits: Limits
         self._last_batch_start: float | None = None
         self._received = Received(now)
         self._derive(now)
@@ -74,6 +72,7 @@ class Policy:
     def resize(self, slots: int, now: float) -> None:
         """The pool has so many slots from now on."""
         self.slots = max(slots, 0)
+        self._place.resize(self.slots)
         self._derive(now)
 
     def start(
@@ -86,7 +85,7 @@ class Policy:
         if kind == BATCH:
             self.running_batch += 1
             self._last_batch_start = now
-            self._share.moved(self.running_batch + self._others_batch, now)
+            self._share.moved(self.running_batch + self._place.others_batch, now)
         else:
             self.running_interactive += 1
             self._starts.new += 1
@@ -101,7 +100,7 @@ class Policy:
             if self.running_batch > 0:
                 self.running_batch -= 1
             self._batch_time.add(run_seconds if run_seconds > 0 else 0.0)
-            self._share.moved(self.running_batch + self._others_batch, now)
+            self._share.moved(self.running_batch + self._place.others_batch, now)
         else:
             if self.running_interactive > 0:
                 self.running_interactive -= 1
@@ -123,14 +122,11 @@ class Policy:
 
     def see_fleet(self, view: FleetView | None, now: float) -> None:
         """Act as a part of this fleet from now on; ``None`` is a worker by itself."""
-        if view is None and self._fleet is not None:
-            self._share.moved(self.running_batch + self._others_batch, now)
-            self._share.scale(self.slots / max(self._segment.total, 1))
-        self._fleet = view
-        self._others_interactive = self._others_batch = 0
-        if view is not None:
-            self._others_interactive = max(0, view.running_interactive - self.running_interactive)
-            self._others_batch = max(0, view.running_batch - self.running_batch)
+        place = self._place
+        if view is None and place.view is not None:
+            self._share.moved(self.running_batch + place.others_batch, now)
+            self._share.scale(self.slots / max(place.segment.total, 1))
+        place.see(view, self.slots, self.running_interactive, self.running_batch)
         self._derive(now)
 
     # What it may do.
@@ -148,51 +144,42 @@ class Policy:
         free = self.slots - batch - self.running_interactive
         if free <= 0:
             return None
-        if batch_held and batch < self._owed_ceiling and now >= self._share.owed_when:
+        limits = self._limits
+        if batch_held and batch < limits.owed_ceiling and now >= self._share.owed_when:
             return BATCH
-        if interactive_held and self.running_interactive < self._interactive_ceiling:
+        if interactive_held and self.running_interactive < limits.interactive_ceiling:
             return INTERACTIVE
         if (
             batch_held
-            and batch < self._batch_ceiling
-            and free > self._kept()
-            and (interactive_empty or not self._ask_first)
+            and batch < limits.batch_ceiling
+            and free > limits.kept(self.running_interactive)
+            and (interactive_empty or not limits.ask_first)
         ):
             return BATCH
         return None
 
     def credits(self, now: float) -> Credits:
-        """How many messages each lane may hold. The same object as long as nothing changes."""
-        interactive, batch, slots = self.running_interactive, self.running_batch, self.slots
-        free = slots - interactive - batch
-        if free < 0:
-            free = 0
-        keep = self._kept()
-        places = min(free - keep, self._batch_ceiling - batch)
-        if places > 0:
-            batch_credit = places
-            if self.mode is Mode.OPEN:
-                batch_credit += self._lookahead.batch(batch, places)
-        else:
-            batch_credit = 0
-            if self.mode is Mode.OPEN and free >= keep:
-                batch_credit = self._lookahead.batch(batch, 0)
-            if (
-                not batch_credit
-                and batch < self._owed_ceiling
-                and self._share.waits
-                and now >= self._share.soon_when
-            ):
-                batch_credit = 1
-        if self._leans and places > 0:
-            return self._lookahead.credits(0, batch_credit)
-        room = self._interactive_ceiling - interactive
-        if room > 0:
-            interactive_credit = min(free, room)
-            interactive_credit += self._lookahead.interactive(interactive, batch, slots)
-        else:
-            interactive_credit = self._lookahead.interactive(interactive, 0, interactive)
-        return self._lookahead.credits(interactive_credit, batch_credit)
+        """How many messages each lane may hold. The same object as long as nothing changes.
+
+        At least one batch message while batch waits and is owed, or soon will be: a guarantee must
+        not starve for want of a message to run, nor hoard one for long.
+        """
+        interactive, batch, limits = self.running_interactive, self.running_batch, self._limits
+        free = max(self.slots - interactive - batch, 0)
+        keep = limits.kept(interactive)
+        ahead = self._lookahead
+        credit = batch_credit(
+            limits, ahead, running=batch, free=free, keep=keep, open_=self.mode is Mode.OPEN
+        )
+        if limits.leans and free > keep and credit:
+            return ahead.credits(0, credit)
+        share = self._share
+        if not credit and share.waits and now >= share.soon_when and batch < limits.owed_ceiling:
+            credit = 1
+        wanted = interactive_credit(
+            limits, ahead, interactive=interactive, batch=batch, free=free, slots=self.slots
+        )
+        return ahead.credits(wanted, credit)
 
     @property
     def running(self) -> int:
@@ -214,7 +201,7 @@ class Policy:
 
     def view(self, now: float) -> PolicyView:
         """A snapshot for people and metrics."""
-        gate, fleet = self._gate, self._fleet
+        gate, fleet = self._gate, self._place.view
         return PolicyView(
             mode=self.mode,
             mode_since=gate.since,
@@ -225,8 +212,8 @@ class Policy:
             running_batch=self.running_batch,
             reserve=self.reserve,
             fleet_reserve=self.fleet_reserve,
-            batch_ceiling=self._batch_ceiling,
-            owed_ceiling=self._owed_ceiling,
+            batch_ceiling=self._limits.batch_ceiling,
+            owed_ceiling=self._limits.owed_ceiling,
             debt_seconds=self._share.debt_at(now),
             batch_owed=now >= self._share.owed_when,
             share=self._share.share,
@@ -237,51 +224,43 @@ class Policy:
             last_batch_start=self._last_batch_start,
             blind=gate.blind,
             fleet_workers=1 if fleet is None else fleet.workers,
-            fleet_slots=self._segment.total,
+            fleet_slots=self._place.segment.total,
         )
 
     # What is computed at a tick.
 
-    def _kept(self) -> int:
-        """Slots that batch leaves free: no more than interactive tasks may still take."""
-        if not self._capped:
-            return self._keep
-        return min(self._keep, max(0, self._interactive_ceiling - self.running_interactive))
-
     def _observe_mode(self, load: Load, now: float) -> Mode | None:
         if not self._serves_both:
             return None
-        if self.running_interactive >= self._interactive_ceiling:
+        if self.running_interactive >= self._limits.interactive_ceiling:
             changed = self._gate.stand_open(now, "interactive is at its ceiling")
         else:
-            free = self._others_free + max(0, self.slots - self.running)
-            changed = self._gate.observe(load, now, slots=self._segment.total, free=free)
+            free = self._place.others_free + max(0, self.slots - self.running)
+            total = self._place.segment.total
+            changed = self._gate.observe(load, now, slots=total, free=free)
         self.mode = self._gate.mode
         return changed
 
     def _derive(self, now: float) -> None:
         """Compute all that the hot path compares with."""
-        settings, fleet = self._settings, self._fleet
-        self._segment = segment = Segment.of(self.slots, fleet)
-        self._others_free = max(
-            0, segment.total - self.slots - self._others_interactive - self._others_batch
-        )
+        settings, total = self._settings, self._place.segment.total
         share = settings.share_at(self._load.batch_oldest_wait_seconds)
-        guaranteed = settings.guaranteed(segment.total, share)
-        traffic = self._traffic(segment.total)
+        guaranteed = settings.guaranteed(total, share)
+        traffic = self._traffic(total)
         if self._serves_both:
             wanted = self._reserve.update(traffic, now)
-            self.fleet_reserve = max(0, min(wanted, segment.total - guaranteed))
-            self.reserve = segment.head(self.fleet_reserve)
-            self._keep = max(self.reserve, self.fleet_reserve - self._others_free)
-        self._set_ceilings(segment, guaranteed)
-        self._leans = self._may_lean()
-        self._ask_first = (
-            self._serves_both
-            and not self._leans
-            and (self._keep == 0 or self.mode is Mode.PROTECTED)
+            self.fleet_reserve = max(0, min(wanted, total - guaranteed))
+        self._limits = divide(
+            settings,
+            self.serves,
+            self._load,
+            self.mode,
+            self._place,
+            guaranteed=guaranteed,
+            fleet_reserve=self.fleet_reserve,
         )
-        self._settle_share(share, segment, guaranteed, traffic, now)
+        self.reserve = self._limits.reserve
+        self._settle_share(share, guaranteed, traffic, now)
         self._lookahead.configure(
             settings.lookahead_seconds,
             self.slots * settings.prefetch_multiplier,
@@ -289,65 +268,29 @@ class Policy:
             self._batch_time,
         )
 
-    def _set_ceilings(self, segment: Segment, guaranteed: int) -> None:
-        serves_interactive, serves_batch = INTERACTIVE in self.serves, BATCH in self.serves
-        most = self._settings.interactive_max_slots if self._serves_both else None
-        self._capped = most is not None
-        limit = self.slots if most is None else min(most, self.slots)
-        self._interactive_ceiling = limit if serves_interactive else 0
-        most = self._settings.batch_max_slots
-        limit = self.slots if most is None else min(most, self.slots)
-        if not serves_batch:
-            self._batch_ceiling = self._owed_ceiling = 0
-            return
-        part = min(segment.tail(guaranteed), limit)
-        # Beyond the guaranteed slots a worker may still help out, if it has the patience.
-        self._owed_ceiling = max(0, min(part or 1, limit, guaranteed - self._others_batch))
-        if self.mode is Mode.PROTECTED:
-            limit = min(limit, part, self.slots - self.reserve)
-        self._batch_ceiling = limit
-
-    def _may_lean(self) -> bool:
-        """Whether this worker leaves interactive tasks to the fleet's reserve elsewhere.
-
-        A lane that polls while its worker is about to take a long batch task catches
-        interactive messages that a free worker of the reserve would have run.
-        """
-        return (
-            self._serves_both
-            and self.mode is Mode.OPEN
-            and self.fleet_reserve > 0
-            and self._keep == 0
-            and self._load.interactive_backlog == 0
-            and bool(self._load.batch_backlog)
-        )
-
     def _traffic(self, slots: int) -> Traffic:
-        fleet = self._fleet
+        view = self._place.view
         rate = self.interactive_rate * slots / max(self.slots, 1)
         interactive, batch = self._interactive_time.expected, self._batch_time.expected
         finished = self._batch_time.count
-        if fleet is not None:
-            rate = rate if fleet.interactive_rate is None else fleet.interactive_rate
-            interactive = fleet.interactive_mean_seconds or interactive
-            batch = fleet.batch_mean_seconds or batch
-            finished = finished if fleet.batch_finished is None else fleet.batch_finished
-        running = self.running_batch + self._others_batch
+        if view is not None:
+            rate = rate if view.interactive_rate is None else view.interactive_rate
+            interactive = view.interactive_mean_seconds or interactive
+            batch = view.batch_mean_seconds or batch
+            finished = finished if view.batch_finished is None else view.batch_finished
+        running = self.running_batch + self._place.others_batch
         return Traffic(slots, rate, interactive, batch, running, finished)
 
-    def _settle_share(
-        self, share: float, segment: Segment, guaranteed: int, traffic: Traffic, now: float
-    ) -> None:
-        step = max(traffic.batch_seconds, _VIEW_SECONDS * share * segment.total)
-        distance = segment.distance(guaranteed)
-        running = self.running_batch + self._others_batch
-        self._share.moved(running, now)
+    def _settle_share(self, share: float, guaranteed: int, traffic: Traffic, now: float) -> None:
+        segment = self._place.segment
+        self._share.moved(traffic.batch_running, now)
         self._share.waits = BATCH in self.serves and self._load.batch_waits
+        step = max(traffic.batch_seconds, _VIEW_SECONDS * share * segment.total)
         self._share.configure(
             share,
             segment.total,
             batch_mean=traffic.batch_seconds,
             longest_mean=max(traffic.interactive_seconds, traffic.batch_seconds),
-            patience=distance * (2.0 if self._share.in_tasks else step),
+            patience=segment.distance(guaranteed) * (2.0 if self._share.in_tasks else step),
         )
-        self._share.moved(running, now)
+        self._share.moved(traffic.batch_running, now)
