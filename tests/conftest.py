@@ -10,7 +10,7 @@ import hypothesis
 import psutil
 import pytest
 
-pytest_plugins = ["tests.brokers.fixtures", "tests.nodes.fixtures"]
+pytest_plugins = ["tests.brokers.fixtures", "tests.nodes.fixtures", "tests.nodes.cluster"]
 
 TESTS = Path(__file__).parent
 TIERS = {

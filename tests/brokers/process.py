@@ -14,10 +14,14 @@ import sys
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psutil
 
 from tests.brokers.waiting import wait_until
+
+if TYPE_CHECKING:
+    from typing_extensions import Self  # in typing from Python 3.11 on
 
 LAUNCHER = Path(__file__).with_name("dies_with_parent.py")
 REPORTED_LINES = 150
@@ -35,6 +39,8 @@ class ChildProcess:
     It leads its own session, so everything that it forks can be found and ended with it.
     On Linux it also dies with the *thread* that started it: start it from the test's own thread.
     """
+
+    ready_seconds = 30.0
 
     def __init__(
         self,
@@ -55,6 +61,23 @@ class ChildProcess:
         self._run_offset = 0
 
     # life
+
+    def start(self, *, wait_ready: bool = True, timeout: float | None = None) -> Self:
+        """Start the command and, unless told otherwise, wait until it is ready for use."""
+        self.spawn()
+        if wait_ready:
+            self.wait_for(self.is_ready, "being ready", timeout=timeout or self.ready_seconds)
+        return self
+
+    def is_ready(self) -> bool:
+        """Whether this run can be used; what that means is each server's own."""
+        return True
+
+    def restart(self) -> Self:
+        """Ask it to stop, wait until it did, and start the same command again."""
+        if self.running:
+            self.stop()
+        return self.start()
 
     def spawn(self) -> None:
         """Start the command and return at once."""

@@ -17,7 +17,6 @@ from tests.brokers.process import ChildProcess, free_port
 
 USER = PASSWORD = "guest"
 VHOST_BATCH = 40
-START_TIMEOUT_SECONDS = 60.0
 
 # Distributions put a wrapper on the PATH that changes the user or insists on the system's node.
 SCRIPT_FOLDERS = ("/usr/lib/rabbitmq/bin", "/opt/homebrew/sbin", "/usr/local/sbin")
@@ -38,6 +37,7 @@ class RabbitMQServer(ChildProcess):
     """
 
     binary = "rabbitmq-server"
+    ready_seconds = 60.0
 
     def __init__(
         self,
@@ -70,20 +70,12 @@ class RabbitMQServer(ChildProcess):
         # kombu reads the path after the first slash as the virtual host; "/" is written "//".
         return f"amqp://{USER}:{PASSWORD}@127.0.0.1:{self.port}/{vhost}"
 
-    def start(self) -> RabbitMQServer:
-        """Start it and wait until it accepts a client."""
+    def spawn(self) -> None:
         if not self._made:
             self._write_files()
         if not self.epmd.running:
             self.epmd.spawn()
-        self.spawn()
-        self.wait_for(self._accepts, "a connection to open", timeout=START_TIMEOUT_SECONDS)
-        return self
-
-    def restart(self) -> None:
-        """End it by SIGTERM and start it again: durable queues with persistent messages stay."""
-        self.stop(timeout=30)
-        self.start()
+        super().spawn()
 
     def close(self) -> None:
         super().close()
@@ -125,7 +117,7 @@ class RabbitMQServer(ChildProcess):
         path.write_text(json.dumps(_definitions(["/", *names])))
         return path
 
-    def _accepts(self) -> bool:
+    def is_ready(self) -> bool:
         try:
             with kombu.Connection(self.url, connect_timeout=5) as connection:
                 connection.connect()

@@ -53,18 +53,7 @@ class RedisServer(ChildProcess):
         """A client that the caller closes: ``with server.client() as client``."""
         return redis.Redis(port=self.port, db=database, decode_responses=True)
 
-    def start(self) -> RedisServer:
-        """Start it and wait until it answers."""
-        self.spawn()
-        self.wait_for(self._answers, "an answer to PING")
-        return self
-
-    def restart(self) -> None:
-        """End it by SIGTERM and start it again on the same port."""
-        self.stop()
-        self.start()
-
-    def _answers(self) -> bool:
+    def is_ready(self) -> bool:
         try:
             with self.client() as client:
                 return bool(client.ping())

@@ -22,7 +22,7 @@ def wait_until(
     timeout: float = 10.0,
     poll_seconds: float = POLL_SECONDS,
 ) -> Fact:
-    """Return the first true value of ``fact()``; raise ``NotInTimeError`` after ``timeout`` seconds.
+    """The first true value of ``fact()``; ``NotInTimeError`` after ``timeout`` seconds.
 
     ``what`` ends the sentence "waited 10 s for …"; a callable is asked only on failure, so it
     can say what was there instead.

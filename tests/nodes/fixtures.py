@@ -37,7 +37,7 @@ def start_worker(request, tmp_path, journal) -> Iterator[Callable[..., WorkerPro
         *,
         broker: Broker | str | None = None,
         wait_ready: bool = True,
-        timeout: float = 30.0,
+        timeout: float | None = None,
         env: dict[str, str] | None = None,
         **options,
     ) -> WorkerProcess:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,7 +16,14 @@ ROOT = Path(__file__).resolve().parents[2]
 QUIET_FLAGS = ("--without-mingle", "--without-gossip")
 
 
-class WorkerProcess(ChildProcess):
+class CeleryProcess(ChildProcess):
+    """A worker by its whole command; ready when *this run* has logged so (at loglevel INFO)."""
+
+    def is_ready(self) -> bool:
+        return re.search(r"\S+@\S+ ready\.$", self.log_text(), re.MULTILINE) is not None
+
+
+class WorkerProcess(CeleryProcess):
     """``python -m celery -A APP worker …`` of one broker, with its log in a file.
 
     A context manager: started and ready inside the block, with no process left after it.
@@ -47,19 +55,6 @@ class WorkerProcess(ChildProcess):
         if backend is not None:
             settings["BACKEND"] = backend
         super().__init__(hostname, [*command, *flags, *args], log, env=settings, cwd=cwd)
-
-    def start(self, *, wait_ready: bool = True, timeout: float = 30.0) -> WorkerProcess:
-        """Start it, and wait until this run says that it is ready (needs loglevel INFO)."""
-        self.spawn()
-        if wait_ready:
-            self.wait_for_log(r"\S+@\S+ ready\.", timeout)
-        return self
-
-    def restart(self, *, timeout: float = 30.0) -> WorkerProcess:
-        """Warm shutdown, then a new run with the same command and log file."""
-        if self.running:
-            self.stop(timeout)
-        return self.start(timeout=timeout)
 
     def __enter__(self) -> WorkerProcess:
         return self if self.running else self.start()
