@@ -1,0 +1,54 @@
+# Everything is one command on a machine with Python >= 3.10 and a package manager: `make test`.
+
+.NOTPARALLEL:
+.PHONY: help test lint unit integration demo bench servers clean
+
+VENV := .venv
+RUN := $(VENV)/bin/python -m
+PYTEST := $(RUN) pytest
+INSTALL_INPUTS := pyproject.toml scripts/venv
+
+help:
+	@echo 'make test         lint, then every test; installs what is missing; what CI runs'
+	@echo 'make unit         the tests that need no broker'
+	@echo 'make integration  the tests on real brokers and workers'
+	@echo 'make lint         ruff and mypy'
+	@echo 'make demo         plain Celery against celery-fair, in a minute'
+	@echo 'make bench        the measurements of tests/benchmarks'
+	@echo 'make clean        remove what these have made'
+
+test: lint unit integration
+
+lint: $(VENV)/.has-test
+	$(RUN) ruff check .
+	$(RUN) ruff format --check .
+	$(RUN) mypy
+
+unit: $(VENV)/.has-test
+	$(PYTEST) -n logical tests/unit
+
+# One after the other: they measure order and waiting times.
+integration: $(VENV)/.has-test servers
+	$(PYTEST) $(wildcard tests/integration tests/acceptance)
+
+demo: $(VENV)/.has-demo
+	$(RUN) celery_fair demo
+
+bench: $(VENV)/.has-test servers
+	$(PYTEST) -m benchmark --timeout 0 tests/benchmarks
+
+# Without them their tests are skipped with the reason, but not where CI is set.
+servers:
+	@scripts/system-packages redis rabbitmq || test -z "$$CI"
+
+$(VENV)/.has-test: $(INSTALL_INPUTS)
+	@scripts/venv $(VENV) test,lint
+	@touch $@
+
+$(VENV)/.has-demo: $(INSTALL_INPUTS)
+	@scripts/venv $(VENV) demo
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
