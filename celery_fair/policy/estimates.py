@@ -39,7 +39,7 @@ class Rate:
 
     __slots__ = ("_events", "_seconds", "at", "new")
 
-    _MINIMUM_SECONDS = 10.0
+    _MINIMUM_SECONDS = 20.0
 
     def __init__(self, now: float) -> None:
         self._events = 0.0

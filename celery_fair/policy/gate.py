@@ -18,13 +18,14 @@ class Gate:
     """
 
     __slots__ = (
-        "_blind_ticks", "_half_late_at", "_late_at", "_settings",
+        "_blind_ticks", "_half_late_at", "_late_at", "_settings", "_short_since",
         "blind", "changes", "half_wait_seconds", "mode", "reason", "since",
     )  # fmt: skip
 
     def __init__(self, settings: PolicySettings, now: float) -> None:
         self._settings = settings
         self._late_at = self._half_late_at = _NEVER
+        self._short_since = now
         self._blind_ticks = 0
         self.half_wait_seconds = settings.protect_wait_seconds / 2
         self.blind = False
@@ -46,6 +47,8 @@ class Gate:
         self._blind_ticks = self._blind_ticks + 1 if self.blind else 0
         threshold = max(self._settings.protect_backlog, 2 * slots)
         excess = 0 if load.interactive_backlog is None else load.interactive_backlog - free
+        if excess <= 0:
+            self._short_since = now
         if self.mode is Mode.OPEN:
             reason = self._reason_to_protect(load, now, excess, threshold)
         else:
@@ -57,15 +60,15 @@ class Gate:
         return None if self.mode is Mode.OPEN else self._change(reason, now)
 
     def _reason_to_protect(self, load: Load, now: float, excess: int, threshold: int) -> str | None:
+        limit = self._settings.protect_wait_seconds
+        if now - self._late_at <= _LATE_MEMORY_SECONDS:
+            return f"an interactive task was started later than {limit:g} s"
         if not load.interactive_waits:
             return None
         if excess > threshold:
             return f"interactive backlog beyond free slots {excess} > {threshold}"
-        limit = self._settings.protect_wait_seconds
-        if load.interactive_oldest_wait_seconds > limit:
-            return f"an interactive task here has waited longer than {limit:g} s"
-        if now - self._late_at <= _LATE_MEMORY_SECONDS:
-            return f"an interactive task was started later than {limit:g} s"
+        if self._wait(load, now) > limit:
+            return f"an interactive task has waited longer than {limit:g} s"
         if self._blind_ticks >= 2:
             return "backlog unknown and the interactive lane is full"
         return None
@@ -74,15 +77,21 @@ class Gate:
         if now - self.since < self._settings.protect_hold_seconds:
             return None
         if not load.interactive_waits:
+            # A late start has had its protection; it must not close the gate again.
+            self._late_at = self._half_late_at = _NEVER
             return "nothing interactive waits"
         if (
             not self.blind
             and excess < threshold / 2
-            and load.interactive_oldest_wait_seconds < self.half_wait_seconds
+            and self._wait(load, now) < self.half_wait_seconds
             and now - self._half_late_at > _LATE_MEMORY_SECONDS
         ):
             return "interactive backlog and wait are under half of their thresholds"
         return None
+
+    def _wait(self, load: Load, now: float) -> float:
+        """Seconds that one held here has waited, or one at the broker since slots ran out."""
+        return max(load.interactive_oldest_wait_seconds, now - self._short_since)
 
     def _change(self, reason: str, now: float) -> Mode:
         self.mode = Mode.PROTECTED if self.mode is Mode.OPEN else Mode.OPEN

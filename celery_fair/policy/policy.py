@@ -75,6 +75,12 @@ class Policy:
         self._place.resize(self.slots)
         self._derive(now)
 
+    def serve(self, kinds: Collection[Kind], now: float) -> None:
+        """The worker consumes queues of these kinds from now on (``-Q``, ``add_consumer``)."""
+        self.serves = frozenset(kinds)
+        self._serves_both = len(self.serves) == len(KINDS)
+        self._derive(now)
+
     def start(
         self, kind: Kind, now: float, waited_seconds: float = 0.0, charge: float = 1.0
     ) -> None:

@@ -36,12 +36,12 @@ class Reserve:
     just been taken for ten minutes. After a start it is half of the slots until batch is known.
     """
 
-    __slots__ = ("_batch_since", "_changed_at", "_peak", "_peak_at", "_settings", "value", "warm")
+    __slots__ = ("_batch_since", "_needed_at", "_peak", "_peak_at", "_settings", "value", "warm")
 
     def __init__(self, settings: PolicySettings, now: float) -> None:
         self._settings = settings
         self._batch_since: float | None = None
-        self._changed_at = now
+        self._needed_at = now
         self._peak = 0.0
         self._peak_at = now
         self.warm = False
@@ -60,7 +60,7 @@ class Reserve:
         limit = self._settings.clamped_reserve(traffic.slots, traffic.slots // 2)
         if not self.warm and self._is_cold(traffic, now):
             self._see_peak(traffic, now)
-            self._set(limit, now)
+            self.value = limit
         else:
             wanted = min(max(self._wanted(traffic, now, limit), self._floor(traffic)), limit)
             self._approach(wanted, limit, traffic.batch_seconds, now)
@@ -76,16 +76,12 @@ class Reserve:
         return not known and now - self._batch_since < _COLD_SECONDS
 
     def _approach(self, wanted: int, limit: int, batch_seconds: float, now: float) -> None:
-        pace = max(_FALL_SECONDS, batch_seconds)
         if wanted >= self.value or not self.warm or self.value > limit:
-            self._set(wanted, now)
-        elif now - self._changed_at >= pace:
-            self._set(self.value - 1, now)
-
-    def _set(self, value: int, now: float) -> None:
-        if value > self.value or value < self.value:
-            self._changed_at = now
-        self.value = value
+            self.value = wanted
+            self._needed_at = now
+        elif now - self._needed_at >= max(_FALL_SECONDS, batch_seconds):
+            self.value -= 1
+            self._needed_at = now
 
     def _floor(self, traffic: Traffic) -> int:
         # Batch so short that its slots come back within the lookahead makes nobody wait.

@@ -1,0 +1,177 @@
+"""A worker in virtual time: two lanes that pull by credit, slots that the policy hands out."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Protocol
+
+from celery_fair.policy import (
+    BATCH,
+    INTERACTIVE,
+    KINDS,
+    FleetView,
+    Kind,
+    Load,
+    Member,
+    Policy,
+    PolicySettings,
+)
+from celery_fair.sim.result import Task
+
+
+class Lane:
+    """One kind inside one worker: the messages it holds and its fetch, if one is under way."""
+
+    __slots__ = ("asked_at", "credit", "fetching", "generation", "held", "kind", "parked")
+
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
+        self.held: deque[Task] = deque()
+        self.credit = 0
+        self.fetching = False
+        self.parked = False
+        self.asked_at = 0.0
+        self.generation = 0
+
+
+class Host(Protocol):
+    """What a worker needs of the simulation around it."""
+
+    now: float
+    round_trip_seconds: float
+
+    def fetch(self, worker: Worker, lane: Lane) -> None:
+        """Send a fetch to the broker."""
+
+    def withdraw(self, worker: Worker, lane: Lane) -> None:
+        """Take back a fetch that waits at the broker, for lack of credit."""
+
+    def run_task(self, worker: Worker, task: Task) -> None:
+        """Run a task in a slot: `Worker.finish` is called when it ends."""
+
+    def backlog(self, kind: Kind) -> int | None:
+        """What is ready at the broker, ``None`` if it cannot be read."""
+
+
+class Worker:
+    """Pulls, dispatches and ticks just as the real one does, around the same `Policy`."""
+
+    def __init__(self, index: int, slots: int, settings: PolicySettings, host: Host) -> None:
+        self.index = index
+        self.name = f"worker-{index:03d}"
+        self.slots = slots
+        self.host = host
+        self.settings = settings
+        self.alive = True
+        self.generation = 0
+        self._boot()
+
+    def _boot(self) -> None:
+        self.policy = Policy(self.settings, slots=self.slots, now=self.host.now)
+        self.lanes = {kind: Lane(kind) for kind in KINDS}
+        self.running: dict[int, Task] = {}
+
+    def die(self) -> list[Task]:
+        """Stop at once; return the messages that go back to the broker, oldest first."""
+        self.alive = False
+        self.generation += 1
+        lost = [*self.running.values(), *(t for lane in self.lanes.values() for t in lane.held)]
+        for lane in self.lanes.values():
+            lane.held.clear()
+            lane.credit = 0
+            self.host.withdraw(self, lane)
+        self.running.clear()
+        return sorted(lost, key=lambda task: task.published)
+
+    def restart(self) -> None:
+        """Begin again with nothing learnt."""
+        self.alive = True
+        self.generation += 1
+        self._boot()
+        self.advance()
+
+    def advance(self) -> None:
+        """Dispatch what may start, then set the lanes' windows. Runs after every event."""
+        if not self.alive:
+            return
+        now = self.host.now
+        interactive, batch = self.lanes[INTERACTIVE], self.lanes[BATCH]
+        while True:
+            empty = self._is_empty(interactive)
+            kind = self.policy.pick(len(interactive.held), len(batch.held), now, empty)
+            if kind is None:
+                break
+            self._start(self.lanes[kind].held.popleft(), now)
+        credits = self.policy.credits(now)
+        interactive.credit, batch.credit = credits.interactive, credits.batch
+        for lane in (interactive, batch):
+            self._pull(lane)
+
+    def receive(self, lane: Lane, task: Task) -> None:
+        """A fetch was answered."""
+        task.received = self.host.now
+        task.worker = self.index
+        lane.fetching = False
+        lane.held.append(task)
+        self.advance()
+
+    def finish(self, task: Task) -> None:
+        """A task's slot is free again."""
+        del self.running[task.number]
+        self.policy.finish(task.kind, self.host.now, self.host.now - task.started)
+        self.advance()
+
+    def tick(self) -> None:
+        """Read the sensor and tell the policy."""
+        self.policy.observe(self._load(), self.host.now)
+        self.advance()
+
+    def see(self, view: FleetView | None) -> None:
+        """Take in the other workers' last words."""
+        self.policy.see_fleet(view, self.host.now)
+
+    def word(self) -> Member:
+        """This worker's word to the others."""
+        return self.policy.member(self.name)
+
+    def _start(self, task: Task, now: float) -> None:
+        self.running[task.number] = task
+        task.started = now
+        self.policy.start(task.kind, now, now - task.received)
+        self.host.run_task(self, task)
+
+    def _pull(self, lane: Lane) -> None:
+        if len(lane.held) < lane.credit:
+            if not lane.fetching:
+                lane.fetching = True
+                lane.asked_at = self.host.now
+                self.host.fetch(self, lane)
+        elif lane.parked:
+            self.host.withdraw(self, lane)
+
+    def _is_empty(self, lane: Lane) -> bool:
+        asked = self.host.now - lane.asked_at >= self.host.round_trip_seconds - 1e-9
+        return lane.parked and asked and len(lane.held) < lane.credit
+
+    def _load(self) -> Load:
+        now = self.host.now
+        interactive, batch = self.lanes[INTERACTIVE], self.lanes[BATCH]
+        ages: dict[Kind, float] = dict.fromkeys(KINDS, 0.0)
+        for task in self.running.values():
+            ages[task.kind] = max(ages[task.kind], now - task.started)
+        return Load(
+            interactive_backlog=self._backlog(interactive),
+            batch_backlog=self._backlog(batch),
+            interactive_oldest_wait_seconds=(
+                now - interactive.held[0].received if interactive.held else 0.0
+            ),
+            batch_oldest_wait_seconds=now - batch.held[0].published if batch.held else 0.0,
+            interactive_oldest_run_seconds=ages[INTERACTIVE],
+            batch_oldest_run_seconds=ages[BATCH],
+            interactive_lane_empty=self._is_empty(interactive),
+            batch_lane_empty=self._is_empty(batch),
+        )
+
+    def _backlog(self, lane: Lane) -> int | None:
+        ready = self.host.backlog(lane.kind)
+        return None if ready is None else ready + len(lane.held)
