@@ -1,0 +1,61 @@
+"""What can go wrong, each error with its cure."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return ``"; did you mean 'x'?"``, or nothing when no known name is near."""
+    near = difflib.get_close_matches(name.lower(), list(known), n=1, cutoff=0.6)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+class FairWarning(UserWarning):
+    """Something celery-fair was told and can't use, though it can go on without it."""
+
+
+class FairError(Exception):
+    """Parent of every error that celery-fair raises."""
+
+
+class SettingsError(FairError, ValueError):
+    """The settings can't be used: correct each setting that is named."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(("celery-fair can't use its settings:", *self.problems)))
+
+
+class UnknownKind(FairError, ValueError):  # noqa: N818 - named for what happened, as QueueFull is
+    """A kind is 'interactive' or 'batch': use one of the two."""
+
+    def __init__(self, kind: object, known: Sequence[str], where: str = "kind=") -> None:
+        self.kind = kind
+        self.known = tuple(known)
+        self.where = where
+        hint = did_you_mean(kind, known) if isinstance(kind, str) else ""
+        expected = " or ".join(repr(name) for name in known)
+        super().__init__(f"{where}: expected {expected}, got {kind!r}{hint}")
+
+
+class NotInstalled(FairError, RuntimeError):  # noqa: N818
+    """No Fair is installed in the Celery app: call Fair(app) where the app is made."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        super().__init__(
+            f"{what}, and no Fair is installed there; call Fair(app) where the app is made"
+        )
+
+
+class AlreadyInstalled(FairError, RuntimeError):  # noqa: N818
+    """An app has one Fair and a Fair has one app: use Fair.of(app), or uninstall() first."""
+
+    def __init__(self, app: object) -> None:
+        self.app = app
+        super().__init__(
+            f"{app!r} can't get this Fair: an app has one Fair and a Fair has one app; reach the "
+            f"installed one with Fair.of(app), or call its uninstall() first"
+        )

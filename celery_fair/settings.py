@@ -1,0 +1,263 @@
+"""The settings: read once, checked whole, frozen."""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from collections.abc import Mapping
+from typing import Any, Final, Literal, TypeVar, cast, get_args
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeInt,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
+
+from celery_fair.errors import FairWarning, SettingsError, did_you_mean
+from celery_fair.policy import PolicySettings
+from celery_fair.policy.kinds import Kind
+
+#: Two underscores: one would meet click's own variables of the ``celery fair`` commands, and those
+#: that Kubernetes injects for a service called celery-fair.
+ENV_PREFIX: Final = "CELERY_FAIR__"
+
+#: A sensor that reads more often than this would be felt by the broker.
+MAX_READS_PER_SECOND: Final = 4
+
+Seconds = float
+T = TypeVar("T")
+
+
+def _setting(default: T, expected: str, cure: str, **limits: Any) -> T:
+    """A field whose error reads "expected <expected>, got …: <cure>"."""
+    field: T = Field(
+        default=default, description=expected, json_schema_extra={"cure": cure}, **limits
+    )
+    return field
+
+
+class FairSettings(BaseModel):
+    """Everything that can be set, with its default; ``docs/settings.md`` has the reasons."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
+
+    enabled: bool = _setting(True, "true or false", "false takes celery-fair out altogether")
+    mode: Literal["enforce", "observe"] = _setting(
+        "enforce", "'enforce' or 'observe'", "'observe' keeps Celery's order and only counts"
+    )
+    default_kind: Kind = _setting(
+        "interactive",
+        "'interactive' or 'batch'",
+        "it is the kind of tasks and queues that nobody classified",
+    )
+    queues: dict[Kind, list[str]] = _setting(
+        {},
+        "a dict from 'interactive' and/or 'batch' to a list of queue names, none of them twice",
+        "for instance {'batch': ['reports', 'imports']}",
+    )
+    kinds: dict[str, Kind] = _setting(
+        {},
+        "a dict from task names (* and ? match) to 'interactive' or 'batch'",
+        "for instance {'reports.*': 'batch'}",
+    )
+    batch_share: float = _setting(0.2, "a share in (0, 0.5]", "0.1 to 0.3 is usual", gt=0.0, le=0.5)
+    aged_share: float | None = _setting(
+        None,
+        "a share from batch_share to 0.5, or none",
+        "none means twice batch_share, 0.5 at most",
+        gt=0.0,
+        le=0.5,
+    )
+    share_unit: Literal["seconds", "tasks"] = _setting(
+        "seconds", "'seconds' or 'tasks'", "'seconds' shares slot time, 'tasks' takes turns"
+    )
+    reserve: NonNegativeInt | Literal["auto"] = _setting(
+        "auto", "a number of slots from 0, or 'auto'", "'auto' follows the load"
+    )
+    reserve_min: int = _setting(
+        1, "a number of slots from 0", "1 keeps a slot free wherever there are two", ge=0
+    )
+    reserve_target: float = _setting(
+        0.05,
+        "a probability in (0, 1)",
+        "0.05 lets one interactive task in twenty find no free slot",
+        gt=0.0,
+        lt=1.0,
+    )
+    reserve_wait_seconds: Seconds | None = _setting(
+        None,
+        "seconds from 0, or none",
+        "none means a quarter of an interactive task's run time, at least 0.1",
+        ge=0.0,
+    )
+    batch_max_slots: int | None = _setting(
+        None, "a number of slots from 1, or none", "none sets no hard ceiling", ge=1
+    )
+    interactive_max_slots: int | None = _setting(
+        None, "a number of slots from 1, or none", "none sets no hard ceiling", ge=1
+    )
+    protect_backlog: int = _setting(
+        10, "a number of tasks from 0", "10 waiting interactive tasks close the gate", ge=0
+    )
+    protect_wait_seconds: Seconds = _setting(
+        0.3,
+        "seconds from 0.05",
+        "0.2 to 0.5 is usual; under 0.05 the gate would follow noise",
+        ge=0.05,
+    )
+    protect_hold_seconds: Seconds = _setting(
+        0.25, "seconds from 0", "0.25 keeps the gate from fluttering", ge=0.0
+    )
+    batch_max_wait_seconds: Seconds | None = _setting(
+        None, "seconds over 0, or none", "none means that batch doesn't age", gt=0.0
+    )
+    lookahead_seconds: Seconds = _setting(
+        0.05, "seconds from 0", "0.05 covers a round trip to the broker", ge=0.0
+    )
+    sensor_interval_seconds: Seconds = _setting(
+        0.25,
+        f"seconds from {1 / MAX_READS_PER_SECOND}",
+        f"a worker reads its broker at most {MAX_READS_PER_SECOND} times a second",
+        ge=1 / MAX_READS_PER_SECOND,
+    )
+    hold_max_seconds: Seconds = _setting(
+        30.0,
+        "seconds from 1",
+        "stay well under the broker's visibility or consumer timeout",
+        ge=1.0,
+    )
+
+    @field_validator("queues", mode="before")
+    @classmethod
+    def _tuples_are_lists(cls, value: Any) -> Any:
+        """Take a tuple of queue names for a list: in a settings module it says the same."""
+        if not isinstance(value, dict):
+            return value
+        return {
+            kind: list(names) if isinstance(names, tuple) else names
+            for kind, names in value.items()
+        }
+
+    @field_validator("queues")
+    @classmethod
+    def _one_lane_each(cls, value: dict[Kind, list[str]]) -> dict[Kind, list[str]]:
+        names = [name for listed in value.values() for name in listed]
+        if not all(value.values()) or not all(names) or len(names) != len(set(names)):
+            raise ValueError
+        return value
+
+    @field_validator("aged_share")
+    @classmethod
+    def _aging_lifts(cls, value: float | None, info: ValidationInfo) -> float | None:
+        if value is not None and value < info.data.get("batch_share", 0.0):
+            raise ValueError
+        return value
+
+    @classmethod
+    def load(
+        cls,
+        conf: Mapping[str, Any],
+        overrides: Mapping[str, Any],
+        environ: Mapping[str, str],
+    ) -> FairSettings:
+        """Merge the three sources, environment over keyword arguments over configuration.
+
+        ``conf`` is the dict under ``app.conf.fair``. Raises `SettingsError` with every problem
+        found; unknown names in the environment only warn, since it is shared with others.
+        """
+        if not isinstance(conf, Mapping):
+            raise SettingsError(
+                [
+                    f"app.conf.fair: expected a dict of settings, got {conf!r}: "
+                    f"for instance {{'batch_share': 0.2}}"
+                ]
+            )
+        values: dict[str, Any] = {}
+        labels: dict[str, str] = {}
+        for source, label in (
+            (conf, "app.conf.fair[{!r}]"),
+            (overrides, "Fair({}=…)"),
+            (_environment(environ), ENV_PREFIX + "{}"),
+        ):
+            for name, value in source.items():
+                values[name] = value
+                shown = name.upper() if label.startswith(ENV_PREFIX) else name
+                labels[name] = label.format(shown)
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            raise SettingsError(_sentences(error, values, labels)) from None
+
+    def policy(self, prefetch_multiplier: int) -> PolicySettings:
+        """Return the part of the settings that the policy decides by."""
+        shared = PolicySettings.__dataclass_fields__.keys() & type(self).model_fields.keys()
+        return PolicySettings(
+            prefetch_multiplier=prefetch_multiplier,
+            **{name: getattr(self, name) for name in shared},
+        )
+
+
+def _environment(environ: Mapping[str, str]) -> dict[str, Any]:
+    """Read the variables of the environment that are ours."""
+    found: dict[str, Any] = {}
+    for variable, text in environ.items():
+        if not variable.startswith(ENV_PREFIX):
+            continue
+        name = variable.removeprefix(ENV_PREFIX).lower()
+        if name in FairSettings.model_fields:
+            found[name] = _parsed(name, text.strip())
+        else:
+            hint = did_you_mean(name, FairSettings.model_fields)
+            warnings.warn(
+                f"{variable} is ignored: there is no setting {name!r}{hint}",
+                FairWarning,
+                stacklevel=2,
+            )
+    return found
+
+
+def _parsed(name: str, text: str) -> Any:
+    """Turn the text of a variable into the value that it most likely means."""
+    annotation = FairSettings.model_fields[name].annotation
+    if annotation is bool:
+        words = {"1": True, "true": True, "yes": True, "on": True}
+        words |= {"0": False, "false": False, "no": False, "off": False}
+        return words.get(text.lower(), text)
+    if text.lower() in ("", "none", "null") and type(None) in get_args(annotation):
+        return None
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _sentences(
+    error: ValidationError, values: Mapping[str, Any], labels: Mapping[str, str]
+) -> list[str]:
+    """One sentence a setting: pydantic reports each branch of a union and each item of a dict."""
+    names = dict.fromkeys(str(detail["loc"][0]) for detail in error.errors(include_url=False))
+    return [_sentence(name, values.get(name), labels.get(name, name)) for name in names]
+
+
+def _sentence(name: str, value: Any, label: str) -> str:
+    if name not in FairSettings.model_fields:
+        hint = did_you_mean(name, FairSettings.model_fields)
+        return f"{label}: there is no setting {name!r}{hint or '; docs/settings.md lists them all'}"
+    field = FairSettings.model_fields[name]
+    cure = cast("dict[str, str]", field.json_schema_extra)["cure"]
+    return f"{label}: expected {field.description}, got {value!r}{_near_word(name, value)} ({cure})"
+
+
+def _near_word(name: str, value: Any) -> str:
+    """Point at a misspelt word, alone or inside a dict."""
+    known = re.findall(r"'(\w+)'", FairSettings.model_fields[name].description or "")
+    words = [value]
+    if isinstance(value, Mapping):
+        words = [word for item in value.items() for word in item]
+    hints = (did_you_mean(w, known) for w in words if isinstance(w, str) and w not in known)
+    return next((hint for hint in hints if hint), "")
