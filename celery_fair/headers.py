@@ -1,0 +1,90 @@
+"""The message header ``fair``: what a message says about its kind and its age."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from celery_fair.policy.kinds import BATCH, INTERACTIVE, Kind
+
+NAME: Final = "fair"
+
+#: Identifiers are cut at this length, so that a publisher can't make every worker carry a novel.
+MAX_TEXT: Final = 256
+
+#: Epoch seconds past the year 5000 are noise, and could overflow sums further on.
+MAX_TIME: Final = 1e11
+
+
+@dataclass(frozen=True, slots=True)
+class FairHeader:
+    """The header of one message; times are epoch float seconds of the publisher's clock."""
+
+    kind: Kind
+    #: The first publish of this task, kept by retries and replacements: the order inside a lane.
+    first_published: float
+    #: When this attempt could first have run (publish or ETA): waits, timeouts and aging.
+    ready_at: float
+    request_id: str | None = None
+    tenant: str | None = None
+    #: The kind was given to everything published inside (``with fair.kind(...)``), so it also
+    #: beats the declarations of tasks that this one publishes.
+    covers_children: bool = False
+
+    @classmethod
+    def read(cls, headers: Mapping[str, Any] | None) -> FairHeader | None:
+        """Return the header, or None where there is none that can be understood; never raises.
+
+        Anyone who can publish can write anything here, so every field is checked by itself: a bad
+        identifier is dropped, a bad time takes the value of the other one, and only an unknown kind
+        or two bad times make the header unreadable.
+        """
+        try:
+            raw = headers[NAME]  # type: ignore[index]
+            kind = raw["kind"]
+            # The constants, not the message's own strings, go on from here.
+            known: Kind | None = (
+                INTERACTIVE if kind == INTERACTIVE else BATCH if kind == BATCH else None
+            )
+            get = raw.get
+            first = _time(get("first_published"))
+            ready = _time(get("ready_at"))
+            if known is None or (first is None and ready is None):
+                return None
+            return cls(
+                known,
+                ready if first is None else first,  # type: ignore[arg-type]
+                first if ready is None else ready,  # type: ignore[arg-type]
+                _text(get("request_id")),
+                _text(get("tenant")),
+                get("covers_children") is True,
+            )
+        except Exception:  # hostile mappings may raise anything; a worker must outlive them
+            return None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the header as it travels; fields that say nothing stay at home."""
+        written: dict[str, Any] = {
+            "kind": self.kind,
+            "first_published": self.first_published,
+            "ready_at": self.ready_at,
+        }
+        if self.request_id is not None:
+            written["request_id"] = self.request_id
+        if self.tenant is not None:
+            written["tenant"] = self.tenant
+        if self.covers_children:
+            written["covers_children"] = True
+        return written
+
+
+def _time(value: object) -> float | None:
+    # `type`, not isinstance: True is an int. NaN fails both comparisons.
+    if type(value) is float or type(value) is int:
+        return float(value) if 0 <= value < MAX_TIME else None
+    return None
+
+
+def _text(value: object) -> str | None:
+    return value[:MAX_TEXT] if type(value) is str and value else None
