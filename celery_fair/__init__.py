@@ -2,4 +2,40 @@
 
 from __future__ import annotations
 
+from celery_fair.app import Fair
+from celery_fair.errors import (
+    AlreadyInstalled,
+    FairError,
+    FairWarning,
+    NotInstalled,
+    SettingsError,
+    UnknownKind,
+)
+from celery_fair.headers import FairHeader
+from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS, Kind
+from celery_fair.settings import FairSettings
+from celery_fair.task import fair_task, inherit_kind
+
 __version__ = "0.1.0"
+
+__all__ = (  # noqa: RUF022 - grouped, not sorted
+    # installing and marking
+    "Fair",
+    "fair_task",
+    "inherit_kind",
+    # words
+    "Kind",
+    "KINDS",
+    "INTERACTIVE",
+    "BATCH",
+    # values
+    "FairHeader",
+    "FairSettings",
+    # errors
+    "FairError",
+    "FairWarning",
+    "AlreadyInstalled",
+    "NotInstalled",
+    "SettingsError",
+    "UnknownKind",
+)

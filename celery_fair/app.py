@@ -1,0 +1,320 @@
+"""`Fair`: celery-fair in one Celery app."""
+
+from __future__ import annotations
+
+import fnmatch
+import functools
+import logging
+import os
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+
+from celery import Celery, signals
+
+from celery_fair.errors import AlreadyInstalled, NotInstalled, SettingsError
+from celery_fair.headers import NAME
+from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS, Kind
+from celery_fair.routing import BUILT_IN, FairRouter, Publish
+from celery_fair.settings import FairSettings
+from celery_fair.task import (
+    ATTRIBUTE,
+    FairTask,
+    apply_here,
+    declared_kind,
+    everything_is,
+    inherit_kind,
+    installed,
+    own_options,
+)
+
+logger = logging.getLogger(__name__)
+
+#: ``send_task`` takes options by position too; these are the names behind name, args and kwargs.
+_POSITIONAL = Celery.send_task.__code__.co_varnames[4 : Celery.send_task.__code__.co_argcount]
+
+
+class Fair:
+    """Installs celery-fair into a Celery app: ``Fair(app)``, or ``Fair().init_app(app)``.
+
+    Keyword arguments are settings (`FairSettings`); they beat ``app.conf.fair``, and the
+    environment beats both. The settings are read at the first publish or at worker start, never
+    here, so that the app's configuration may come later.
+    """
+
+    def __init__(self, app: Any = None, **settings: Any) -> None:
+        self._overrides = settings
+        self._app: Any = None
+        self._settings: FairSettings | None = None
+        self._queues: dict[Kind, tuple[str, ...]] | None = None
+        self._lanes: dict[str, Kind] = {}
+        self._by_name: dict[str, Kind | None] = {}
+        self._warned: set[tuple[str, str]] = set()
+        self._undo: list[Callable[[], None]] = []
+        if app is not None:
+            self.init_app(app)
+
+    @staticmethod
+    def of(app: Any) -> Fair | None:
+        """Return the Fair that is installed in ``app``, or None."""
+        return installed(app)
+
+    @property
+    def app(self) -> Any:
+        """The Celery app; raises `NotInstalled` before ``init_app``."""
+        if self._app is None:
+            raise NotInstalled("this Fair() was given no app yet")
+        return self._app
+
+    def __repr__(self) -> str:
+        return f"<Fair of {self._app!r}>"
+
+    # -- installing ------------------------------------------------------------------------------
+
+    def init_app(self, app: Any) -> None:
+        """Install into ``app``; once is enough, and other settings a second time are an error."""
+        present = installed(app)
+        if present is not None and present._overrides == self._overrides and self._app is None:
+            # A module imported twice: both names stand for one installation.
+            self.__dict__ = present.__dict__
+            return
+        if present is self:
+            return
+        if present is not None or self._app is not None:
+            raise AlreadyInstalled(app)
+        self._app = app
+        self._replace(app, ATTRIBUTE, self)
+        before = vars(app).get("send_task") or functools.partial(_send_as_celery, app)
+        self._replace(app, "send_task", functools.partial(self._send_task, app, before))
+        self._replace(app, "Task", _with_eager(app.Task))
+        self._replace(app.amqp, "Queues", self._make_queues)
+        if "queues" in vars(app.amqp):
+            self._add_queues(app.amqp.queues)
+        self._connect(signals.worker_init, self._on_worker_init)
+        self._connect(app.on_after_finalize, self._on_finalize)
+        if app.finalized:
+            self._on_finalize(app)
+
+    def uninstall(self) -> None:
+        """Leave the app as it was found; messages already published keep their header."""
+        while self._undo:
+            self._undo.pop()()
+        self._app = None
+
+    def _replace(self, owner: Any, name: str, value: Any) -> None:
+        before = vars(owner).get(name, _ABSENT)
+        setattr(owner, name, value)
+
+        def undo() -> None:
+            if vars(owner).get(name) is value or vars(owner).get(name) == value:
+                if before is _ABSENT:
+                    del vars(owner)[name]
+                else:
+                    vars(owner)[name] = before
+
+        self._undo.append(undo)
+
+    def _connect(self, signal: Any, receiver: Callable[..., None]) -> None:
+        signal.connect(receiver)
+        self._undo.append(lambda: signal.disconnect(receiver))
+
+    def _on_worker_init(self, sender: Any = None, **_: Any) -> None:
+        """Add the bootsteps: here, so that publishers never import the worker package."""
+        if sender is None or sender.app is not self._app or not self.settings.enabled:
+            return
+        from celery_fair.worker.steps import CONSUMER_STEPS
+
+        steps = self._app.steps["consumer"]
+        added = set(CONSUMER_STEPS) - steps
+        steps.update(added)
+        self._undo.append(lambda: steps.difference_update(added))
+
+    def _on_finalize(self, sender: Any, **_: Any) -> None:
+        """Reach the tasks whose base class isn't the app's own."""
+        for task in sender.tasks.values():
+            if not isinstance(task, FairTask):
+                task.apply = functools.partial(apply_here, task, task.apply)
+
+    # -- what was set ----------------------------------------------------------------------------
+
+    @property
+    def settings(self) -> FairSettings:
+        """The settings, read at the first look; raises `SettingsError` for a bad one."""
+        if self._settings is None:
+            conf = self.app.conf.get("fair")
+            self._settings = FairSettings.load(
+                {} if conf is None else conf, self._overrides, os.environ
+            )
+        return self._settings
+
+    @property
+    def queues(self) -> Mapping[Kind, tuple[str, ...]]:
+        """The queues of each kind; tasks of the kind are sent to the first."""
+        if self._queues is None:
+            self._queues = self._read_queues()
+            self._lanes = {name: kind for kind in KINDS for name in self._queues[kind]}
+        return self._queues
+
+    def _read_queues(self) -> dict[Kind, tuple[str, ...]]:
+        default = self.app.conf.task_default_queue
+        usual: dict[Kind, str] = {INTERACTIVE: default, BATCH: f"{default}.batch"}
+        mapped = self.settings.queues
+        queues = {kind: tuple(mapped.get(kind) or (usual[kind],)) for kind in KINDS}
+        twice = set(queues[INTERACTIVE]) & set(queues[BATCH])
+        if twice:
+            missing: Kind = INTERACTIVE if INTERACTIVE not in mapped else BATCH
+            raise SettingsError(
+                [
+                    f"queues: expected each queue to have one kind, got {sorted(twice)!r} in both, "
+                    f"since {usual[missing]!r} is the {missing} queue unless another is named; "
+                    f"name the {missing} queues too"
+                ]
+            )
+        return queues
+
+    @property
+    def lanes(self) -> Mapping[Any, Kind]:
+        """The kind of each queue that is mapped to one."""
+        if self._queues is None:
+            _ = self.queues
+        return self._lanes
+
+    def kind_of_queue(self, name: str) -> Kind:
+        """Return the lane of a queue; one that nobody mapped has the default kind."""
+        return self.lanes.get(name) or self.settings.default_kind
+
+    def kind_of_task(self, name: str, task: Any = None) -> Kind | None:
+        """Return what is declared for a task: by itself, else by the ``kinds`` globs, else None."""
+        task = task if task is not None else self.registered(name)
+        own = declared_kind(task) if task is not None else None
+        return own if own is not None else self._by_glob(name)
+
+    def _by_glob(self, name: str) -> Kind | None:
+        if name not in self._by_name:
+            if len(self._by_name) > 10_000:  # names from elsewhere must not fill the memory
+                self._by_name.clear()
+            self._by_name[name] = self._match(name)
+        return self._by_name[name]
+
+    def _match(self, name: str) -> Kind | None:
+        kinds = self.settings.kinds
+        if name in kinds:
+            return kinds[name]
+        for glob, kind in kinds.items():
+            # "*" means the team's tasks: it must not send chord_unlock behind their bulk.
+            if name.startswith(BUILT_IN) and not glob.startswith(BUILT_IN):
+                continue
+            if fnmatch.fnmatchcase(name, glob):
+                return kind
+        return None
+
+    def registered(self, name: str) -> Any:
+        """Return the task of that name if this process knows it."""
+        app = self.app
+        return app.tasks.get(name) if app.finalized or app.autofinalize else None
+
+    # -- around a block of code ------------------------------------------------------------------
+
+    @staticmethod
+    def kind(kind: Kind) -> AbstractContextManager[None]:
+        """Publish everything inside the block as ``kind``, children included."""
+        return everything_is(kind)
+
+    @staticmethod
+    def inherit(kind: Kind) -> AbstractContextManager[None]:
+        """Publish what is inside the block as a running task of ``kind`` would."""
+        return inherit_kind(kind)
+
+    # -- publishing ------------------------------------------------------------------------------
+
+    def _send_task(
+        self,
+        app: Any,
+        send: Callable[..., Any],
+        name: str,
+        args: Any = None,
+        kwargs: Any = None,
+        *rest: Any,
+        **options: Any,
+    ) -> Any:
+        """``app.send_task``, by which every task message leaves; ``send`` is what stood there."""
+        options.update(zip(_POSITIONAL, rest, strict=False))
+        if installed(app) is not self or not self.settings.enabled:
+            # Switched off, or uninstalled under someone else's wrapper.
+            _drop(options)
+            return send(name, args, kwargs, **options)
+        publish = Publish(self, name, options.get("task_type"), args, options, time.time())
+        publish.release_queue()
+        header = publish.header.as_dict()
+        options["headers"] = {**(options.get("headers") or {}), NAME: header}
+        inner = options.get("router") or app.amqp.router
+        options["router"] = FairRouter(inner, publish, header)
+        return send(name, args, kwargs, **options)
+
+    def prepare_eager(self, task: Any, options: dict[str, Any]) -> None:
+        """Give an eager call the header that its message would have had; no broker is asked."""
+        if not self.settings.enabled:
+            _drop(options)
+            return
+        publish = Publish(self, task.name, task, None, options, time.time())
+        options["headers"] = {**(options.get("headers") or {}), NAME: publish.header.as_dict()}
+
+    def warn_lane(self, task: str, asked: Kind, queue: str | None, lane: Kind) -> None:
+        """Say once a task that its queue belongs to the other kind."""
+        if (task, str(queue)) in self._warned:
+            return
+        self._warned.add((task, str(queue)))
+        logger.warning(
+            "%s was called with kind=%r, but its queue %r is %s and the queue wins: "
+            "call it without that queue, or take the queue out of its decorator or task_routes",
+            task,
+            asked,
+            queue,
+            lane,
+        )
+
+    # -- queues ----------------------------------------------------------------------------------
+
+    def _make_queues(self, *args: Any, **kwargs: Any) -> Any:
+        """``app.amqp.Queues``, which makes ``app.amqp.queues``: with ours from the start.
+
+        From the start, because ``-Q`` and ``-X`` are applied to what is there by then.
+        """
+        queues = type(self.app.amqp).Queues(self.app.amqp, *args, **kwargs)
+        self._add_queues(queues)
+        return queues
+
+    def _add_queues(self, queues: Any) -> None:
+        """Add what is missing, declared as Celery declares missing queues, to what is consumed."""
+        if not self.settings.enabled:
+            return
+        for names in self.queues.values():
+            for name in names:
+                if name not in queues and name not in queues.aliases:
+                    queues.select_add(queues.new_missing(name))
+
+
+_ABSENT = object()
+
+
+def _send_as_celery(app: Any, *args: Any, **options: Any) -> Any:
+    # Looked up at each call: tracers patch the class, some of them after us.
+    return type(app).send_task(app, *args, **options)
+
+
+def _with_eager(base: Any) -> Any:
+    """Return the app's base task class with `FairTask` in front."""
+    if issubclass(base, FairTask):
+        return base
+    return type(
+        base.__name__,
+        (FairTask, base),
+        {"__module__": base.__module__, "__doc__": base.__doc__, "abstract": True},
+    )
+
+
+def _drop(options: dict[str, Any]) -> None:
+    """Take our options out and do nothing with them: celery-fair is switched off."""
+    for option in own_options(options):
+        del options[option]

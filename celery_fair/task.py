@@ -1,0 +1,151 @@
+"""What code says about kinds: declarations, ``fair_task``, and the kind around a block of code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from celery import shared_task
+
+from celery_fair.errors import NotInstalled, UnknownKind
+from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS, Kind
+
+if TYPE_CHECKING:
+    from celery_fair.app import Fair
+
+#: Where an app keeps its Fair. On the app itself, so that two apps in a process can't mix theirs.
+ATTRIBUTE: Final = "_celery_fair"
+
+#: Options of a call that are ours; Celery would pass them on to the broker without a word.
+OPTIONS: Final = ("kind", "request_id", "tenant")
+
+
+def known_kind(kind: object, where: str = "kind=") -> Kind:
+    """Return the kind, or raise `UnknownKind` naming ``where`` it was said."""
+    if kind == INTERACTIVE:
+        return INTERACTIVE
+    if kind == BATCH:
+        return BATCH
+    raise UnknownKind(kind, KINDS, where)
+
+
+def installed(app: Any) -> Fair | None:
+    """Return the Fair of an app."""
+    found: Fair | None = getattr(app, ATTRIBUTE, None)
+    return found
+
+
+def declared_kind(task: Any) -> Kind | None:
+    """Return what a task says of itself, by ``@fair_task(kind=)`` or an attribute ``fair_kind``.
+
+    ``@app.task(kind=)`` says it too.
+
+    Raises `UnknownKind` for a word that is no kind: ignoring it would send bulk to people.
+    """
+    kind = getattr(task, "fair_kind", None)
+    if kind is None:
+        # Options of Celery's decorators become attributes of the task's own class. Only there is
+        # `kind` surely meant for us: a class-based task may have a `kind` of its own.
+        own = vars(type(task))
+        kind = own.get("kind") if "__wrapped__" in own else None
+    return None if kind is None else known_kind(kind, f"kind of {task.name}")
+
+
+@dataclass(frozen=True, slots=True)
+class Ambient:
+    """The kind around the running code."""
+
+    kind: Kind
+    #: True for ``with fair.kind(...)``: it beats declarations, and its children's too.
+    covers_children: bool
+
+
+ambient: Final[ContextVar[Ambient | None]] = ContextVar("celery_fair_ambient", default=None)
+
+
+@contextmanager
+def _around(value: Ambient | None) -> Iterator[None]:
+    token = ambient.set(value)
+    try:
+        yield
+    finally:
+        ambient.reset(token)
+
+
+@contextmanager
+def everything_is(kind: Kind) -> Iterator[None]:
+    """Publish everything inside as ``kind``, whatever the tasks declare, and their children too."""
+    with _around(Ambient(known_kind(kind), covers_children=True)):
+        yield
+
+
+@contextmanager
+def inherit_kind(kind: Kind) -> Iterator[None]:
+    """Publish what is inside as a running task of ``kind`` would: a task's own declaration wins.
+
+    This is the scope of a web request. Like every context variable it holds in coroutines and in
+    ``asyncio.to_thread``, but not in threads started by hand, unless they run in
+    ``contextvars.copy_context()``.
+    """
+    with _around(Ambient(known_kind(kind), covers_children=False)):
+        yield
+
+
+def apply_here(task: Any, apply: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    """Run a task here and now (``task.apply``) with the header that a worker would have received.
+
+    Eager calls never come by ``app.send_task``, so this is their seam.
+    """
+    fair = installed(task.app)
+    if fair is None:
+        return apply(*args, **options)
+    fair.prepare_eager(task, options)
+    # Inside, the task is the nearest source of a kind, not the block of code around the call.
+    with _around(None):
+        return apply(*args, **options)
+
+
+class FairTask:
+    """The part of a task class that eager calls need."""
+
+    app: Any
+
+    def apply(self, *args: Any, **options: Any) -> Any:
+        """Run here and now."""
+        parent: Any = super()
+        return apply_here(self, parent.apply, *args, **options)
+
+
+def _apply_async(self: Any, *args: Any, **options: Any) -> Any:
+    """``Task.apply_async`` of a ``fair_task``: no option of ours is lost without a word."""
+    if installed(self.app) is None:
+        for option in own_options(options):
+            raise NotInstalled(f"{self.name} was called with {option}= in {self.app!r}")
+    own: Any = next(c for c in type(self).__mro__ if vars(c).get("apply_async") is _apply_async)
+    return super(own, self).apply_async(*args, **options)
+
+
+def own_options(options: Mapping[str, Any]) -> list[str]:
+    """Return which of our options are given; a stamp may bear such a name and stays Celery's."""
+    stamps = options.get("stamped_headers") or ()
+    return [name for name in OPTIONS if name in options and name not in stamps]
+
+
+def fair_task(*args: Any, kind: Kind | None = None, **options: Any) -> Any:
+    """Make a task of a kind; takes all that ``celery.shared_task`` takes, or stands bare.
+
+    Without ``kind`` the task takes the kind of whoever publishes it. Raises `UnknownKind`.
+    """
+    if args and not callable(args[0]):
+        raise UnknownKind(args[0], KINDS, "fair_task takes its kind by name, kind=…")
+    if kind is not None:
+        options["fair_kind"] = known_kind(kind, "fair_task(kind=…)")
+    base = options.get("base")
+    if base is not None and not issubclass(base, FairTask):
+        options["base"] = type(base.__name__, (FairTask, base), {"__module__": base.__module__})
+    # Options become attributes of the task's class: the public way into it that leaves the base
+    # class to the app.
+    return shared_task(*args, apply_async=_apply_async, **options)
