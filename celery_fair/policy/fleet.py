@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -98,20 +99,41 @@ class Segment:
 
 
 class Place:
-    """Where this worker stands among those in view, and what the others run."""
+    """Where this worker stands among those in view, and what the others run.
 
-    __slots__ = ("others_batch", "others_interactive", "segment", "view")
+    The others' interactive tasks are smoothed over a few seconds: a word is a snapshot, and a
+    snapshot of short tasks, kept until the next word, would hold slots free for nothing.
+    """
+
+    __slots__ = (
+        "_interactive",
+        "_seen_at",
+        "others_batch",
+        "others_interactive",
+        "segment",
+        "view",
+    )
+
+    _MEMORY_SECONDS = 3.0
 
     def __init__(self, slots: int) -> None:
-        self.see(None, slots, 0, 0)
+        self.view: FleetView | None = None
+        self.others_batch = self.others_interactive = 0
+        self._interactive = 0.0
+        self._seen_at: float | None = None
+        self.resize(slots)
 
-    def see(self, view: FleetView | None, slots: int, interactive: int, batch: int) -> None:
+    def see(
+        self, view: FleetView | None, now: float, slots: int, interactive: int, batch: int
+    ) -> None:
         """Take in a view; ``interactive`` and ``batch`` are what runs here, part of its sums."""
         self.view = view
-        self.others_interactive = self.others_batch = 0
-        if view is not None:
-            self.others_interactive = max(0, view.running_interactive - interactive)
+        if view is None:
+            self.others_batch = self.others_interactive = 0
+            self._seen_at = None
+        else:
             self.others_batch = max(0, view.running_batch - batch)
+            self._smooth(max(0, view.running_interactive - interactive), now)
         self.resize(slots)
 
     def resize(self, slots: int) -> None:
@@ -124,3 +146,12 @@ class Place:
         segment = self.segment
         others = segment.total - (segment.last - segment.first)
         return max(0, others - self.others_interactive - self.others_batch)
+
+    def _smooth(self, interactive: int, now: float) -> None:
+        if self._seen_at is None:
+            self._interactive = interactive
+        else:
+            kept = math.exp(-max(now - self._seen_at, 0.0) / self._MEMORY_SECONDS)
+            self._interactive = self._interactive * kept + interactive * (1 - kept)
+        self._seen_at = now
+        self.others_interactive = int(self._interactive + 0.5)

@@ -132,7 +132,7 @@ class Policy:
         if view is None and place.view is not None:
             self._share.moved(self.running_batch + place.others_batch, now)
             self._share.scale(self.slots / max(place.segment.total, 1))
-        place.see(view, self.slots, self.running_interactive, self.running_batch)
+        place.see(view, now, self.slots, self.running_interactive, self.running_batch)
         self._derive(now)
 
     # What it may do.
@@ -232,6 +232,16 @@ class Policy:
             fleet_workers=1 if fleet is None else fleet.workers,
             fleet_slots=self._place.segment.total,
         )
+
+    @property
+    def leans(self) -> bool:
+        """Whether this worker leaves interactive tasks to the fleet's reserve elsewhere.
+
+        Its interactive lane should then have no fetch under way when a batch task starts: what
+        that fetch still caught would wait here for the whole task. (A Redis BRPOP can't be taken
+        back; it is worth waiting for its end.)
+        """
+        return self._limits.leans
 
     # What is computed at a tick.
 

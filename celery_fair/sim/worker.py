@@ -98,7 +98,8 @@ class Worker:
         interactive, batch = self.lanes[INTERACTIVE], self.lanes[BATCH]
         while True:
             empty = self._is_empty(interactive)
-            kind = self.policy.pick(len(interactive.held), len(batch.held), now, empty)
+            batch_held = 0 if self.policy.leans and interactive.fetching else len(batch.held)
+            kind = self.policy.pick(len(interactive.held), batch_held, now, empty)
             if kind is None:
                 break
             self._start(self.lanes[kind].held.popleft(), now)
