@@ -1,0 +1,100 @@
+"""One consumer to Celery, a lane a kind behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from celery_fair.policy.kinds import Kind
+
+
+class LaneConsumer:
+    """Stands where Celery's ``TaskConsumer`` stood: what it is asked goes to the lane of the queue.
+
+    A queue belongs to one lane, because kombu calls back by queue *name*.
+    """
+
+    def __init__(
+        self,
+        parts: Mapping[Kind, Any],
+        kind_of_queue: Callable[[str], Kind],
+        on_queues_changed: Callable[[], None],
+    ) -> None:
+        self.parts = parts
+        self.on_message: Callable[[Any], None] | None = None
+        self._kind_of_queue = kind_of_queue
+        self._on_queues_changed = on_queues_changed
+
+    @property
+    def channel(self) -> Any:
+        """The channel of the first lane, which is the connection's default one."""
+        return next(iter(self.parts.values())).channel
+
+    @property
+    def queues(self) -> list[Any]:
+        return [queue for part in self._distinct() for queue in part.queues]
+
+    def consume(self, no_ack: bool | None = None) -> None:
+        for part in self._distinct():
+            part.consume(no_ack)
+        self._on_queues_changed()
+
+    def cancel(self) -> None:
+        for part in self._distinct():
+            part.cancel()
+
+    close = cancel
+
+    def consuming_from(self, queue: Any) -> bool:
+        return any(part.consuming_from(queue) for part in self._distinct())
+
+    def add_queue(self, queue: Any) -> Any:
+        return self._part(queue.name).add_queue(queue)
+
+    def cancel_by_queue(self, queue: Any) -> None:
+        name = getattr(queue, "name", queue)
+        for part in self._distinct():
+            part.cancel_by_queue(name)
+        self._on_queues_changed()
+
+    def purge(self) -> int:
+        return sum(part.purge() for part in self._distinct())
+
+    def qos(self, **_: Any) -> None:
+        """Ignored: each lane's window is its own."""
+
+    def _part(self, queue: str) -> Any:
+        return self.parts[self._kind_of_queue(queue)]
+
+    def _distinct(self) -> Iterable[Any]:
+        return dict.fromkeys(self.parts.values())
+
+
+class LaneQoS:
+    """Stands where ``kombu.common.QoS`` stood: a figure for ``inspect stats`` that is never sent.
+
+    Celery raises one shared count for each ETA task and lowers it when it fires; here a scheduled
+    request is known by its lane and takes no credit, so there is nothing to raise.
+    """
+
+    def __init__(self, on_scheduled: Callable[[], None]) -> None:
+        self.value = self.prev = 0
+        self._on_scheduled = on_scheduled
+        self._mutex: Any = None  # assigned by Celery's Evloop
+
+    def show(self, count: int) -> None:
+        """Set the figure; equal to ``prev``, so that the event loop never sends it."""
+        self.value = self.prev = count
+
+    def increment_eventually(self, n: int = 1) -> int:
+        self._on_scheduled()
+        return self.value
+
+    def decrement_eventually(self, n: int = 1) -> int:
+        return self.value
+
+    def update(self) -> int:
+        return self.value
+
+    def set(self, pcount: int) -> int:
+        return pcount

@@ -1,0 +1,219 @@
+"""Dispatch: a message given to the worker is held until a slot is free and it is its turn."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from time import monotonic
+from typing import Any
+
+from celery_fair.headers import FairHeader
+from celery_fair.policy import Policy
+from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS, Kind
+from celery_fair.worker import internals
+from celery_fair.worker.lanes import Held, Lane
+from celery_fair.worker.pools import Pool
+from celery_fair.worker.slots import Slots
+from celery_fair.worker.waits import Waits
+from celery_fair.worker.windows import Window
+
+logger = logging.getLogger(__name__)
+
+
+class Dispatcher:
+    """Stands where ``consumer.on_task_request`` stood, and calls the worker's own ``process_task``.
+
+    So the prefork semaphore, autoscale, time limits and ``-O fair`` go on working. ``pump`` is the
+    one place where a task gets a slot: it runs after each arrival, each release and each tick.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        pool: Pool,
+        process_task: Callable[[Any], Any],
+        call_later: Callable[[float, Callable[[], None]], Any],
+        kind_of_queue: Callable[[str], Kind],
+    ) -> None:
+        self.policy = policy
+        self.pool = pool
+        self.slots = Slots(self._slot_freed)
+        self.waits = Waits()
+        self.dispatched = dict.fromkeys(KINDS, 0)
+        self.given_back = dict.fromkeys(KINDS, 0)
+        self.lanes: Mapping[Kind, Lane] = {}
+        self.windows: Mapping[Kind, Window] = {}
+        self.spare = 0
+        """How many slots autoscale may still add: Celery grows the pool only by what is held."""
+        self.lock = threading.RLock()
+        self.wake: Callable[[], None] = self.pump
+        self.kind_of_queue = kind_of_queue
+        self._process_task = process_task
+        self._call_later = call_later
+        self._pumping = False
+        self._pump_again = False
+        self._asking = False
+
+    # --- over the life of a connection
+
+    def connect(self, lanes: Mapping[Kind, Lane], windows: Mapping[Kind, Window]) -> None:
+        """Serve the lanes of a new connection."""
+        self.lanes, self.windows = lanes, windows
+        self.pump()
+
+    def disconnect(self) -> None:
+        """Hold nothing more of a lost connection: its broker gives the messages out again."""
+        with self.lock:
+            for lane in self.lanes.values():
+                lane.close()
+        for window in self.windows.values():
+            window.settle()
+
+    def flushed(self) -> None:
+        """The pool has dropped the jobs that no child had accepted."""
+        self.pool.on_flushed(self.slots)
+
+    # --- from the broker to the pool
+
+    def on_task_request(self, request: Any) -> None:
+        """Hold a request; Celery calls this for new, due, and no longer rate-limited ones."""
+        message = internals.message_of(request)
+        lane: Lane = message.fair_lane
+        if not lane.alive:
+            internals.forget_request(request)
+            return
+        header = FairHeader.read(message.headers)
+        now = monotonic()
+        if header is None:
+            first_published = ready_at = time.time()
+        else:
+            first_published, ready_at = header.first_published, header.ready_at
+        with self.lock:
+            if request.__dict__.pop("fair_limited", False):
+                lane.limited -= 1
+            lane.hold(request, first_published, ready_at, now)
+        self.pump()
+
+    def pump(self) -> None:
+        """Start what may start, then tell the lanes how much more they may hold."""
+        with self.lock:
+            if self._pumping:
+                self._pump_again = True
+                return
+            self._pumping = True
+            try:
+                self._pump()
+            finally:
+                self._pumping = False
+
+    def _pump(self) -> None:
+        while True:
+            self._pump_again = False
+            self._take_note_of_finished()
+            if self.pool.is_running() and self._dispatch() and self.pool.one_task_a_turn:
+                self.wake()
+                break
+            if not self._pump_again and not self.slots.finished:
+                break
+        self.grant()
+
+    def _take_note_of_finished(self) -> None:
+        finished, finish = self.slots.finished, self.policy.finish
+        while finished:
+            slot = finished.popleft()
+            finish(slot.kind, slot.finished_at, slot.finished_at - slot.started_at)
+
+    def _dispatch(self) -> bool:
+        """Dispatch by turns; whether the loop should look at the broker before the next."""
+        interactive, batch = self.lanes.get(INTERACTIVE), self.lanes.get(BATCH)
+        if interactive is None or batch is None:
+            return False
+        pick, now = self.policy.pick, monotonic()
+        while interactive or batch:
+            round_trip = self.windows[INTERACTIVE].round_trip_seconds
+            empty = not batch or interactive.is_empty(now, round_trip)
+            kind = pick(len(interactive), len(batch), now, empty)
+            if kind is None:
+                if not empty:
+                    self._ask_first(round_trip)
+                return False
+            self._start(self.lanes[kind], now)
+            if self.pool.one_task_a_turn:
+                return True
+        return False
+
+    def _ask_first(self, round_trip_seconds: float) -> None:
+        """Look again when the interactive lane has had time to answer."""
+        if not self._asking:
+            self._asking = True
+            self._call_later(round_trip_seconds, self._asked)
+
+    def _asked(self) -> None:
+        self._asking = False
+        self.pump()
+
+    def _start(self, lane: Lane, now: float) -> None:
+        held = lane.take(now)
+        request = held.request
+        if request.revoked():  # asked here, since ``process_task`` would swallow it with the slot
+            return
+        slot = self.slots.take(lane.kind, request, now)
+        self.policy.start(lane.kind, now, now - held.received_at)
+        self.dispatched[lane.kind] += 1
+        if held.ready_at is not None:
+            self.waits.add(lane.kind, now, time.time() - held.ready_at)
+        try:
+            self._process_task(request)
+        except BaseException:
+            slot.release()
+            raise
+        if internals.was_revoked(request):
+            slot.release()
+
+    def apply_async(self, apply: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        """``pool.apply_async``, so that a task's slot is given back when its job has ended."""
+        request = internals.request_of(options.get("callback"))
+        slot = getattr(request, "fair_slot", None)
+        if slot is None:
+            return apply(*args, **options)
+        return self.pool.apply(apply, slot, args, options)
+
+    def _slot_freed(self) -> None:
+        self.pool.run_soon(self.pump, self.wake)
+
+    # --- credit
+
+    def grant(self) -> None:
+        """Hand the policy's credits to the lanes, and the lanes' room to the broker."""
+        now = monotonic()
+        credits = self.policy.credits(now)
+        allowed = {INTERACTIVE: credits.interactive, BATCH: credits.batch}
+        if self.spare:
+            allowed[INTERACTIVE] += self.spare
+            allowed[BATCH] += self.spare + self.policy.reserve
+        for kind, lane in self.lanes.items():
+            if lane.alive:
+                lane.grant(allowed[kind], now)
+                self.windows[kind].follow()
+
+    def give_back_overdue(self, hold_seconds: float) -> None:
+        """Return what a shut lane has held for too long, before the broker loses its patience."""
+        now = monotonic()
+        for kind, lane in self.lanes.items():
+            if lane.credit > 0:
+                continue
+            with self.lock:
+                overdue = lane.take_held_before(now - hold_seconds)
+            for held in overdue:
+                self._give_back(kind, held, lane)
+
+    def _give_back(self, kind: Kind, held: Held, lane: Lane) -> None:
+        message = internals.message_of(held.request)
+        if not self.windows[kind].can_give_back():
+            lane.hold(held.request, held.first_published, held.ready_at, held.received_at)
+            return
+        internals.forget_request(held.request)
+        internals.return_to_broker(message)
+        self.given_back[kind] += 1

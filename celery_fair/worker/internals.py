@@ -1,0 +1,281 @@
+"""Every private or version-dependent name of Celery, kombu, redis-py and py-amqp that we lean on.
+
+Read in Celery 5.7.0, kombu 5.7.0, py-amqp 5.4.2, redis-py 8.1.0 and billiard 4.3.2. Nothing else in
+the package touches an underscore of theirs, so that an upgrade is read against this one file;
+``tests/integration/test_internals.py`` fails when one of them moves.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, Protocol
+
+from celery.worker import state
+
+SOCKET_TIMEOUT_SECONDS = 1.0
+
+
+class Restorable(Protocol):
+    """The part of a kombu message that ``return_to_broker`` needs."""
+
+    channel: Any
+    delivery_tag: Any
+
+
+# --- celery.worker ---------------------------------------------------------------------------
+
+
+def request_of(callback: Any) -> Any:
+    """The ``Request`` whose bound method ``callback`` is (``Request.execute_using_pool``)."""
+    return getattr(callback, "__self__", None)
+
+
+def message_of(request: Any) -> Any:
+    """The kombu message behind a request, without the property look-up per task."""
+    return request._message
+
+
+def was_revoked(request: Any) -> bool:
+    """Whether Celery has already settled this request as revoked or expired.
+
+    ``WorkController._process_task`` swallows ``TaskRevokedError``, so the flag is all there is.
+    """
+    return bool(request._already_revoked)
+
+
+def forget_request(request: Any) -> None:
+    """Take a request that goes back to the broker out of Celery's books.
+
+    ``acknowledged`` keeps a later ``revoke`` or shutdown from settling the message again.
+    """
+    request.acknowledged = True
+    state.task_ready(request)
+
+
+def is_known(request: Any) -> bool:
+    """Whether Celery still counts ``request`` as reserved or active (by identity, not by id)."""
+    return request in state.active_requests or request in state.reserved_requests
+
+
+def is_running(pool: Any) -> bool:
+    """Whether the pool takes work: false once a warm shutdown has closed it."""
+    return bool(pool._state == pool.RUN)
+
+
+# --- kombu virtual transports ----------------------------------------------------------------
+
+
+def is_virtual(channel: Any) -> bool:
+    """Whether prefetching happens in this process, through ``channel.qos.can_consume``."""
+    return hasattr(channel, "qos") and hasattr(channel.qos, "can_consume")
+
+
+def gate_channel(channel: Any, room: Callable[[], int]) -> None:
+    """Let ``room`` decide how many more messages ``channel`` may take.
+
+    Set on the instance, and again for each new channel, so that it replaces the wrapper of
+    ``worker_disable_prefetch`` (which counts *all* reserved requests) and never stacks.
+    """
+    channel.qos.can_consume = lambda: room() > 0
+    channel.qos.can_consume_max_estimate = lambda: max(room(), 0)
+
+
+def polling_interval(connection: Any) -> float | None:
+    """Seconds between two looks of a transport that polls; ``None`` where it is woken."""
+    if connection.transport.driver_type in ("redis", "amqp"):
+        return None
+    return float(getattr(connection.transport, "polling_interval", None) or 1.0)
+
+
+def return_to_broker(message: Any) -> None:
+    """Give an unacknowledged message back, to the *front* of its queue where there is a choice.
+
+    On Redis ``requeue`` pushes to the end that is read last, ``restore_by_tag`` to the one that is
+    read first. RabbitMQ puts a requeued message back where it was.
+    """
+    qos: Any = getattr(message.channel, "qos", None)
+    if not hasattr(qos, "restore_by_tag"):
+        message.requeue()
+        return
+    qos.restore_by_tag(message.delivery_tag)
+    qos._quick_ack(message.delivery_tag)
+    message._state = "REQUEUED"
+
+
+# --- kombu's Redis transport -----------------------------------------------------------------
+
+
+def gate_redis_channel(channel: Any, room: Callable[[], int]) -> None:
+    """As ``gate_channel``, but never shut while a BRPOP is in flight.
+
+    Its reply may carry a message that Redis has already popped. kombu would leave it in the socket
+    until the gate opens, and a SIGKILL would lose it; so only *new* BRPOPs are withheld.
+    """
+    channel.qos.can_consume = lambda: room() > 0 or bool(channel._in_poll)
+
+
+def is_pulling(channel: Any) -> bool:
+    """Whether a BRPOP of this channel is in flight."""
+    return bool(channel._in_poll)
+
+
+def share_connections(channel: Any, other: Any) -> None:
+    """Let two channels of one connection acknowledge through the same pooled Redis connection."""
+    channel._pool = other.pool
+
+
+def pull_in_order(channel: Any, queues: Callable[[], list[str]]) -> None:
+    """Send each BRPOP of ``channel`` with all keys of the first queue before those of the next.
+
+    kombu itself sorts by priority step first and by queue second.
+    """
+
+    def start(timeout: float | None = None) -> None:
+        keys = [key for queue in queues() for key in redis_keys(channel, queue, prefixed=False)]
+        if not keys:
+            return
+        connection = channel.client.connection
+        channel._in_poll = connection
+        channel._brpop_sent_at = time.monotonic()
+        command = ["BRPOP", *keys, timeout or channel.brpop_timeout or 0]
+        if channel.global_keyprefix:
+            command = channel.client._prefix_args(command)
+        connection.send_command(*command)
+
+    channel._brpop_start = start
+
+
+def redis_keys(channel: Any, queue: str, prefixed: bool = True) -> list[str]:
+    """The Redis keys that hold ``queue``: one list a priority step."""
+    prefix = channel.global_keyprefix if prefixed else ""
+    return [f"{prefix}{channel._q_for_pri(queue, step)}" for step in channel.priority_steps]
+
+
+def settle_redis_channel(channel: Any) -> None:
+    """Read what a lost connection still owes, so that ``Channel.close`` does not raise.
+
+    A pending BRPOP makes ``close`` read its reply; with two lanes the first error aborts the
+    other's clean-up, and everything unacknowledged waits for the visibility timeout.
+    """
+    connection = channel._in_poll
+    if not connection:
+        return
+    with contextlib.suppress(Exception):
+        connection._sock.settimeout(SOCKET_TIMEOUT_SECONDS)
+    with contextlib.suppress(Exception):
+        channel._brpop_read()
+    channel._in_poll = None
+
+
+def wake_redis_poller(connection: Any, fileno: int, drain: Callable[[], None]) -> None:
+    """Let ``fileno`` interrupt ``drain_events`` of a pool without a hub (gevent, eventlet)."""
+    cycle = connection.transport.cycle
+    poll_start = cycle.on_poll_start
+
+    def on_poll_start() -> None:
+        drain()
+        poll_start()
+
+    cycle.on_poll_start = on_poll_start
+    cycle.poller.register(fileno, cycle.eventflags)
+
+
+# --- redis-py --------------------------------------------------------------------------------
+
+
+def redis_link_connection(channel: Any) -> Any:
+    """A connected ``redis.Connection`` of the channel's own pool, for reads that do not block."""
+    return channel.client.connection_pool.get_connection()
+
+
+def redis_send(connection: Any, commands: Iterable[tuple[Any, ...]]) -> None:
+    """Send commands without waiting for their replies."""
+    connection.send_packed_command(connection.pack_commands(commands))
+
+
+def redis_receive(connection: Any, replies: int) -> list[Any]:
+    """Read that many replies; an error reply stands in its place."""
+    received: list[Any] = []
+    for _ in range(replies):
+        try:
+            received.append(connection.read_response())
+        except connection_error_types() as error:
+            raise error
+        except Exception as error:  # a reply such as WRONGTYPE
+            received.append(error)
+    return received
+
+
+def connection_error_types() -> tuple[type[BaseException], ...]:
+    """What redis-py raises when the connection, not the command, has failed."""
+    from redis.exceptions import ConnectionError as RedisConnectionError
+    from redis.exceptions import TimeoutError as RedisTimeoutError
+
+    return (RedisConnectionError, RedisTimeoutError, OSError)
+
+
+# --- py-amqp ---------------------------------------------------------------------------------
+
+
+def set_prefetch(channel: Any, count: int, shared: bool) -> None:
+    """``basic.qos`` without waiting for its reply.
+
+    ``Channel.basic_qos`` waits, and *delivers messages inside the call*; py-amqp drops an ``-ok``
+    that nobody waits for.
+    """
+    from amqp import spec
+
+    channel.send_method(spec.Basic.Qos, "lBb", (0, count, shared))
+
+
+def pause_consumer(consumer: Any, queue: str) -> None:
+    """Cancel a consumer without waiting; what is already under way is still delivered to it."""
+    consumer.channel.basic_cancel(consumer._active_tags[queue], nowait=True)
+
+
+def resume_consumer(consumer: Any, queue: str) -> None:
+    """Consume again under the same tag, which is free since the channel keeps the order."""
+    tag = consumer._active_tags[queue]
+    bound = consumer._queues[queue]
+    bound.consume(tag, consumer._receive_callback, no_ack=consumer.no_ack, nowait=True)
+
+
+def active_queues(consumer: Any) -> list[str]:
+    """The names of the queues that ``consumer`` was asked to consume from."""
+    return list(consumer._active_tags)
+
+
+def count_settled(channel: Any, settled: Callable[[int], None]) -> None:
+    """Call ``settled(delivery_tag)`` for each message that is acknowledged or rejected."""
+
+    def counting(method: Callable[..., Any], delivery_tag: int, *args: Any, **kwargs: Any) -> Any:
+        settled(delivery_tag)
+        return method(delivery_tag, *args, **kwargs)
+
+    channel.basic_ack = partial(counting, channel.basic_ack)
+    channel.basic_reject = partial(counting, channel.basic_reject)
+
+
+def ask_queue_size(channel: Any, queue: str) -> None:
+    """Send a passive declare without waiting for its reply."""
+    from amqp import spec
+
+    channel.send_method(spec.Queue.Declare, "BsbbbbbF", (0, queue, True, *(False,) * 4, {}))
+
+
+def on_queue_size(channel: Any, received: Callable[[str, int], None]) -> None:
+    """Call ``received(queue, messages)`` for each answer to ``ask_queue_size``."""
+    from amqp import spec
+
+    channel._callbacks[spec.Queue.DeclareOk] = lambda queue, messages, _: received(queue, messages)
+
+
+def keep_prefetch(consumer: Any) -> None:
+    """Keep Celery from lowering and restoring a prefetch count after a reconnect: lanes have none.
+
+    ``Consumer._restore_prefetch_count_after_connection_restart`` does nothing with the flag set.
+    """
+    consumer._maximum_prefetch_restored = True

@@ -1,0 +1,122 @@
+"""Pull: one kind inside one worker, with the messages that it holds."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from itertools import count
+from typing import Any, NamedTuple
+
+from celery_fair.policy.kinds import Kind
+
+_sequence = count()
+
+
+class Held(NamedTuple):
+    """A request that waits for its turn; sorts by first publish time, then by arrival."""
+
+    first_published: float
+    sequence: int
+    request: Any
+    ready_at: float | None
+    received_at: float
+
+
+class Lane:
+    """One kind's messages in this worker, over one connection to the broker.
+
+    A lane lives as long as its connection: after a reconnect there is a new one, and what an old
+    lane's timers still deliver is dropped, since the broker has given it out again.
+    ``credit`` is how many messages may wait here; ``limited`` of them are behind a rate limit and
+    ``scheduled`` ones behind an ETA. The latter hold no credit, else thirty retries would stop
+    the lane until the first is due.
+    """
+
+    __slots__ = (
+        "_held",
+        "alive",
+        "asked_at",
+        "credit",
+        "kind",
+        "limited",
+        "scheduled",
+        "scheduled_limit",
+    )
+
+    def __init__(self, kind: Kind, now: float, scheduled_limit: int) -> None:
+        self.kind = kind
+        self.credit = 0
+        self.limited = 0
+        self.scheduled = 0
+        self.scheduled_limit = scheduled_limit
+        self.asked_at = now
+        self.alive = True
+        self._held: list[Held] = []
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def __iter__(self) -> Iterator[Held]:
+        return iter(self._held)
+
+    @property
+    def waiting(self) -> int:
+        """Messages that wait here for a slot: held, and rate-limited."""
+        return len(self._held) + self.limited
+
+    def room(self) -> int:
+        """How many more messages the lane may take; the hot path of ``can_consume``."""
+        if self.scheduled >= self.scheduled_limit:
+            return 0
+        return self.credit - len(self._held) - self.limited
+
+    def grant(self, credit: int, now: float) -> None:
+        """Set the credit; the broker is asked anew as soon as there is room again."""
+        if credit != self.credit:
+            had_room = self.room() > 0
+            self.credit = credit
+            if not had_room:
+                self.asked_at = now
+
+    def is_empty(self, now: float, round_trip_seconds: float) -> bool:
+        """Whether the broker has nothing: asked with room to spare, and silent for a round trip."""
+        return (
+            not self._held
+            and self.room() > 0
+            and self.alive
+            and now - self.asked_at >= round_trip_seconds
+        )
+
+    def hold(
+        self, request: Any, first_published: float, ready_at: float | None, now: float
+    ) -> None:
+        held = Held(first_published, next(_sequence), request, ready_at, now)
+        heapq.heappush(self._held, held)
+
+    def take(self, now: float) -> Held:
+        """Remove the message that was published first."""
+        had_room = self.room() > 0
+        held = heapq.heappop(self._held)
+        if not had_room:
+            self.asked_at = now
+        return held
+
+    def oldest_received_at(self) -> float | None:
+        return min((held.received_at for held in self._held), default=None)
+
+    def oldest_ready_at(self) -> float | None:
+        return min((held.ready_at for held in self._held if held.ready_at), default=None)
+
+    def take_held_before(self, received_at: float) -> list[Held]:
+        """Remove every message received before that time."""
+        overdue = [held for held in self._held if held.received_at < received_at]
+        if overdue:
+            self._held = [held for held in self._held if held.received_at >= received_at]
+            heapq.heapify(self._held)
+        return overdue
+
+    def close(self) -> None:
+        """The connection is gone: hold nothing, take nothing."""
+        self.alive = False
+        self.credit = self.limited = self.scheduled = 0
+        self._held.clear()

@@ -1,0 +1,213 @@
+"""The sensor's own connection to the broker: asks, doesn't wait, reads the answer when it comes."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from kombu import Consumer, Exchange, Producer, Queue
+
+from celery_fair.worker import internals
+
+TIMEOUT_SECONDS = 0.5
+"""Bounds every blocking call of a link, connecting included."""
+
+MEMBERS_KEY = "_celery_fair.members"
+MEMBERS_EXCHANGE = "celery_fair.members"
+
+
+class Answer(NamedTuple):
+    """What one reading has found: messages ready by queue, and the words of the fleet's members."""
+
+    ready: Mapping[str, int]
+    members: Mapping[str, str]
+
+
+class Link:
+    """Asks by reading at once: for transports that live in this process or on its disk.
+
+    An answer is complete, or it is not there: a queue that could not be read raises.
+    """
+
+    answers_at_once = True
+    has_members = False
+    speaks_unasked = False
+    """Whether the descriptor may be readable with no question open, short of a lost connection."""
+
+    def __init__(self, app: Any) -> None:
+        self.connection = app.connection_for_read()
+        options = dict(self.connection.transport_options)
+        for name in ("socket_timeout", "socket_connect_timeout", "read_timeout", "write_timeout"):
+            options.setdefault(name, TIMEOUT_SECONDS)
+        self._bound(options)
+        self.channel = self.connection.channel()
+
+    def _bound(self, options: dict[str, Any]) -> None:
+        """Set time limits, where the transport knows them."""
+
+    def ask(self, queues: Iterable[str], member: tuple[str, str] | None) -> Answer | None:
+        """Ask for the messages ready in ``queues``, and say ``member`` = (name, word) if given."""
+        return Answer({queue: self.channel._size(queue) for queue in queues}, {})
+
+    def fileno(self) -> int:
+        """The descriptor that becomes readable when there is an answer."""
+        raise NotImplementedError
+
+    def receive(self, timeout_seconds: float = 0.0) -> Answer | None:
+        """Read what has come; ``None`` while the answer is not complete."""
+        raise NotImplementedError
+
+    def leave(self, names: Iterable[str]) -> None:
+        """Take the members of these names out of the fleet."""
+
+    def close(self) -> None:
+        self.connection.release()
+
+
+class RedisLink(Link):
+    """Redis: one pipeline of LLEN over all priority steps, and the fleet in a hash beside it."""
+
+    answers_at_once = False
+    has_members = True
+
+    def __init__(self, app: Any) -> None:
+        super().__init__(app)
+        self._redis = internals.redis_link_connection(self.channel)
+        self._asked: list[str] = []
+        self._with_members = False
+        self._members_key = f"{self.channel.global_keyprefix}{MEMBERS_KEY}"
+
+    def _bound(self, options: dict[str, Any]) -> None:
+        self.connection.transport_options = options
+
+    def ask(self, queues: Iterable[str], member: tuple[str, str] | None) -> None:
+        self._asked = [queue for queue in queues for _ in internals.redis_keys(self.channel, queue)]
+        commands: list[tuple[Any, ...]] = [
+            ("LLEN", key)
+            for queue in dict.fromkeys(self._asked)
+            for key in internals.redis_keys(self.channel, queue)
+        ]
+        self._with_members = member is not None
+        if member is not None:
+            commands.append(("HSET", self._members_key, *member))
+            commands.append(("HGETALL", self._members_key))
+        internals.redis_send(self._redis, commands)
+
+    def fileno(self) -> int:
+        return int(self._redis._sock.fileno())
+
+    def receive(self, timeout_seconds: float = 0.0) -> Answer:
+        replies = internals.redis_receive(
+            self._redis, len(self._asked) + (2 if self._with_members else 0)
+        )
+        ready: dict[str, int] = dict.fromkeys(self._asked, 0)
+        for queue, length in zip(self._asked, replies, strict=False):
+            ready[queue] += length if isinstance(length, int) else 0
+        members = _text_items(replies[-1]) if self._with_members else {}
+        return Answer(ready, members)
+
+    def leave(self, names: Iterable[str]) -> None:
+        self.channel.client.hdel(MEMBERS_KEY, *names)
+
+    def close(self) -> None:
+        self._redis.disconnect()
+        super().close()
+
+
+class AmqpLink(Link):
+    """RabbitMQ: passive declares sent together, and the fleet over a fanout exchange.
+
+    A queue that doesn't exist closes the channel (404), which py-amqp opens again: it counts as
+    empty, and those asked behind it are asked anew.
+    """
+
+    answers_at_once = False
+    has_members = True
+    speaks_unasked = True
+
+    def __init__(self, app: Any) -> None:
+        super().__init__(app)
+        self._pending: deque[str] = deque()
+        self._ready: dict[str, int] = {}
+        self._members: dict[str, str] = {}
+        internals.on_queue_size(self.channel, self._size_received)
+        self._exchange = Exchange(MEMBERS_EXCHANGE, type="fanout", durable=False, auto_delete=True)
+        self._words = self.connection.channel()
+        inbox = Queue("", self._exchange, exclusive=True, auto_delete=True, durable=False)
+        self._inbox = Consumer(self._words, [inbox], no_ack=True, accept=["json"])
+        self._inbox.register_callback(self._word_received)
+        self._inbox.consume()
+        self._producer = Producer(self._words, self._exchange, auto_declare=False)
+
+    def _bound(self, options: dict[str, Any]) -> None:
+        self.connection.transport_options = options
+        self.connection.connect_timeout = TIMEOUT_SECONDS
+        self.connection.heartbeat = 0
+
+    def ask(self, queues: Iterable[str], member: tuple[str, str] | None) -> None:
+        self._ready = {}
+        self._pending = deque(queues)
+        for queue in self._pending:
+            internals.ask_queue_size(self.channel, queue)
+        if member is not None:
+            self._producer.publish(list(member), serializer="json", delivery_mode=1)
+
+    def fileno(self) -> int:
+        return int(self.connection.connection.sock.fileno())
+
+    def receive(self, timeout_seconds: float = 0.0) -> Answer | None:
+        try:
+            while True:
+                self.connection.drain_events(timeout=timeout_seconds if self._pending else 0)
+        except TimeoutError:
+            pass
+        except self.connection.channel_errors:
+            self._ready[self._pending.popleft()] = 0
+            for queue in self._pending:
+                internals.ask_queue_size(self.channel, queue)
+        return None if self._pending else Answer(dict(self._ready), dict(self._members))
+
+    def _size_received(self, queue: str, messages: int) -> None:
+        self._ready[queue] = messages
+        if self._pending and self._pending[0] == queue:
+            self._pending.popleft()
+
+    def _word_received(self, body: Any, _message: Any) -> None:
+        name, word = body
+        if word:
+            self._members[name] = word
+        else:
+            self._members.pop(name, None)
+
+    def leave(self, names: Iterable[str]) -> None:
+        for name in names:
+            self._producer.publish([name, ""], serializer="json", delivery_mode=1)
+
+
+LINKS: Mapping[str, type[Link]] = {
+    "redis": RedisLink,
+    "amqp": AmqpLink,
+    "memory": Link,
+    "filesystem": Link,
+    "sql": Link,
+}
+"""By ``transport.driver_type``; a transport that is not here is not measured."""
+
+
+def link_type(connection: Any) -> type[Link] | None:
+    """The link for a connection's transport, or ``None`` where its queues can't be measured."""
+    return LINKS.get(connection.transport.driver_type)
+
+
+def _text_items(reply: Any) -> dict[str, str]:
+    """The reply to HGETALL: a map under RESP3, a flat list under RESP2."""
+    if isinstance(reply, list):
+        reply = dict(zip(reply[::2], reply[1::2], strict=False))
+    if not isinstance(reply, dict):
+        return {}
+    return {_text(name): _text(word) for name, word in reply.items()}
+
+
+def _text(value: Any) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

@@ -1,0 +1,63 @@
+"""Observe mode: Celery's own order, while every decision is computed and counted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from time import monotonic
+from typing import Any
+
+from celery_fair.headers import FairHeader
+from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS, Kind
+from celery_fair.worker import internals
+from celery_fair.worker.dispatcher import Dispatcher
+
+
+class ObservingDispatcher(Dispatcher):
+    """Passes each request on at once, and counts what the policy would have done with it."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.would_have_held = dict.fromkeys(KINDS, 0)
+
+    def on_task_request(self, request: Any) -> None:
+        """Note whether it would have waited here, and hand it over."""
+        kind = self._kind(request)
+        self._take_note_of_finished()
+        is_batch = kind == BATCH
+        if self.policy.pick(int(not is_batch), int(is_batch), monotonic()) != kind:
+            self.would_have_held[kind] += 1
+        self._process_task(request)
+
+    def apply_async(self, apply: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        """Count the slot from here, which is where the pool takes the task."""
+        request = internals.request_of(options.get("callback"))
+        if not hasattr(request, "_message"):
+            return apply(*args, **options)
+        kind, now = self._kind(request), monotonic()
+        header = FairHeader.read(internals.message_of(request).headers)
+        slot = self.slots.take(kind, request, now)
+        self._take_note_of_finished()
+        self.policy.start(kind, now)
+        self.dispatched[kind] += 1
+        if header is not None:
+            self.waits.add(kind, now, time.time() - header.ready_at)
+        return self.pool.apply(apply, slot, args, options)
+
+    def pump(self) -> None:
+        """Nothing is held here; a slot that was given back only has to be noted."""
+        self._take_note_of_finished()
+
+    def grant(self) -> None:
+        """Celery's own prefetch count rules."""
+
+    def give_back_overdue(self, hold_seconds: float) -> None:
+        """Nothing is held here."""
+
+    def _kind(self, request: Any) -> Kind:
+        header = FairHeader.read(internals.message_of(request).headers)
+        if header is not None:
+            return header.kind
+        queue = request.delivery_info.get("routing_key") or ""
+        kind = self.kind_of_queue(queue)
+        return BATCH if kind == BATCH else INTERACTIVE

@@ -1,0 +1,139 @@
+"""How each pool tells that a task has left its slot, and how the dispatcher runs beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from celery_fair.worker import internals
+from celery_fair.worker.slots import Slot, Slots
+
+Apply = Callable[..., Any]
+
+COMPLETIONS = ("callback", "error_callback")
+
+
+class Pool:
+    """Prefork, and any pool we don't know: its completion callbacks free the slot.
+
+    On a hard time limit billiard sets the job's result first, so ``error_callback`` comes then too.
+    """
+
+    one_task_a_turn = False
+    """Whether the loop must look at the broker between two tasks."""
+
+    def __init__(self, pool: Any) -> None:
+        self.pool = pool
+
+    @property
+    def slots(self) -> int:
+        """The pool's size now; autoscale and ``pool_grow`` change it."""
+        return int(self.pool.num_processes)
+
+    def is_running(self) -> bool:
+        return internals.is_running(self.pool)
+
+    def apply(
+        self, apply: Apply, slot: Slot, args: tuple[Any, ...], options: dict[str, Any]
+    ) -> Any:
+        """Call ``pool.apply_async`` so that ``slot`` is given back when the job has ended."""
+        for name in COMPLETIONS:
+            options[name] = _then_release(options.get(name), slot)
+        return apply(*args, **options)
+
+    def on_flushed(self, slots: Slots) -> None:
+        """The connection was lost, and with it the jobs that no child has accepted."""
+        slots.release_unaccepted()
+
+    def run_soon(self, pump: Callable[[], None], wake: Callable[[], None]) -> None:
+        """A slot was given back: dispatch at once if this is the loop's thread, else wake it."""
+        pump()
+
+
+class ThreadPool(Pool):
+    """Threads: the future says it, also when a raising ``on_accepted`` leaves no callback."""
+
+    def apply(
+        self, apply: Apply, slot: Slot, args: tuple[Any, ...], options: dict[str, Any]
+    ) -> Any:
+        result = apply(*args, **options)
+        result.f.add_done_callback(slot.release)
+        return result
+
+    def on_flushed(self, slots: Slots) -> None:
+        """``flush`` does nothing here: every job given to the executor runs and ends."""
+
+    def run_soon(self, pump: Callable[[], None], wake: Callable[[], None]) -> None:
+        wake()
+
+
+class EventletPool(Pool):
+    """eventlet: its callbacks come for a killed greenlet too.
+
+    They run in the greenlet whose place they free, and ``spawn`` would wait for that very place;
+    so dispatching is spawned.
+    """
+
+    def on_flushed(self, slots: Slots) -> None:
+        """``flush`` does nothing here either."""
+
+    def run_soon(self, pump: Callable[[], None], wake: Callable[[], None]) -> None:
+        self.pool.spawn_n(pump)
+
+
+class GeventPool(EventletPool):
+    """gevent: the greenlet's link says it, also when it was killed before it began."""
+
+    def apply(
+        self, apply: Apply, slot: Slot, args: tuple[Any, ...], options: dict[str, Any]
+    ) -> Any:
+        greenlet = apply(*args, **options)
+        greenlet.link(slot.release)
+        return greenlet
+
+
+class SoloPool(Pool):
+    """Solo: the call itself is the task, so the loop sees the broker only between two of them."""
+
+    one_task_a_turn = True
+
+    def apply(
+        self, apply: Apply, slot: Slot, args: tuple[Any, ...], options: dict[str, Any]
+    ) -> Any:
+        try:
+            return apply(*args, **options)
+        finally:
+            slot.release()
+
+    def run_soon(self, pump: Callable[[], None], wake: Callable[[], None]) -> None:
+        wake()
+
+
+POOLS: Mapping[str, type[Pool]] = {
+    "celery.concurrency.prefork": Pool,
+    "celery.concurrency.thread": ThreadPool,
+    "celery.concurrency.gevent": GeventPool,
+    "celery.concurrency.eventlet": EventletPool,
+    "celery.concurrency.solo": SoloPool,
+}
+
+
+def adapt(pool: Any) -> Pool:
+    """Return the adapter for a worker's pool, by the module of its class or of a base of it."""
+    for base in type(pool).__mro__:
+        if base.__module__ in POOLS:
+            return POOLS[base.__module__](pool)
+    return Pool(pool)
+
+
+def _then_release(callback: Callable[..., Any] | None, slot: Slot) -> Callable[..., Any]:
+    if callback is None:
+        return slot.release
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return callback(*args, **kwargs)
+        finally:
+            slot.release()
+
+    return call

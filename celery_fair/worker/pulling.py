@@ -1,0 +1,177 @@
+"""Builds the lanes of one connection: a kombu channel and consumer a kind, and their windows."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any
+
+from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS, Kind
+from celery_fair.worker import internals
+from celery_fair.worker.consumer import LaneConsumer
+from celery_fair.worker.lanes import Lane
+from celery_fair.worker.pools import Pool
+from celery_fair.worker.waker import Waker
+from celery_fair.worker.windows import (
+    AmqpConsumerWindow,
+    AmqpWindow,
+    GreenRedisWindow,
+    RedisWindow,
+    SoloRedisWindow,
+    VirtualWindow,
+    Window,
+)
+
+logger = logging.getLogger(__name__)
+
+SCHEDULED_LIMIT = 1000
+"""ETA tasks a lane holds at the most, where ``worker_eta_task_limit`` says nothing."""
+
+
+@dataclass(frozen=True)
+class Pulling:
+    """All that pulls over one connection."""
+
+    consumer: Any
+    parts: Mapping[Kind, Any]
+    lanes: Mapping[Kind, Lane]
+    windows: Mapping[Kind, Window]
+
+
+class Puller:
+    """Makes a ``Pulling`` out of the consumer that Celery has just set up on a new connection."""
+
+    def __init__(
+        self,
+        c: Any,
+        kind_of_queue: Callable[[str], Kind],
+        pool: Pool,
+        batch_first: Callable[[], bool],
+        waker: Waker,
+        on_queues_changed: Callable[[], None],
+    ) -> None:
+        self._c = c
+        self._kind_of_queue = kind_of_queue
+        self._pool = pool
+        self._batch_first = batch_first
+        self._waker = waker
+        self._on_queues_changed = on_queues_changed
+        self._receiving: Lane | None = None
+
+    def build(self) -> Pulling:
+        """Take over from ``c.task_consumer``, whose queues are declared and not yet consumed."""
+        lanes = self._lanes()
+        parts = self._parts()
+        windows = self._windows(lanes, parts)
+        consumer = LaneConsumer(parts, self._kind_of_queue, self._on_queues_changed)
+        for kind, part in parts.items():
+            self._deliver_to(consumer, part, lanes[kind], windows[kind])
+        if self._driver == "redis" and self._c.hub is None:
+            internals.wake_redis_poller(self._c.connection, self._waker.fileno(), self._waker.drain)
+        return Pulling(consumer, parts, lanes, windows)
+
+    def leave_to_celery(self) -> Pulling:
+        """Leave Celery's own consumer in place: the lanes hold nothing, and are only looked at."""
+        lanes = self._lanes()
+        stock = self._c.task_consumer
+        windows = {kind: Window(lane, stock) for kind, lane in lanes.items()}
+        return Pulling(stock, dict.fromkeys(KINDS, stock), lanes, windows)
+
+    def _lanes(self) -> dict[Kind, Lane]:
+        limit = self._c.app.conf.worker_eta_task_limit or SCHEDULED_LIMIT
+        now = monotonic()
+        return {kind: Lane(kind, now, limit) for kind in KINDS}
+
+    @property
+    def _driver(self) -> str:
+        return str(self._c.connection.transport.driver_type)
+
+    @property
+    def _one_channel(self) -> bool:
+        return self._driver == "redis" and self._pool.one_task_a_turn
+
+    def _parts(self) -> dict[Kind, Any]:
+        stock = self._c.task_consumer
+        queues: dict[Kind, list[Any]] = {kind: [] for kind in KINDS}
+        for queue in stock.queues:
+            queues[self._kind_of_queue(queue.name)].append(queue)
+        channels = {INTERACTIVE: stock.channel, BATCH: self._batch_channel(stock.channel)}
+        return {
+            kind: self._c.app.amqp.Consumer(
+                channels[kind],
+                queues=queues[kind],
+                accept=self._c.app.conf.accept_content,
+                auto_declare=False,
+            )
+            for kind in KINDS
+        }
+
+    def _batch_channel(self, interactive: Any) -> Any:
+        if self._one_channel:
+            return interactive
+        channel = self._c.connection.channel()
+        if self._driver == "redis":
+            internals.share_connections(channel, interactive)
+        return channel
+
+    def _windows(self, lanes: Mapping[Kind, Lane], parts: Mapping[Kind, Any]) -> dict[Kind, Window]:
+        if self._one_channel:
+            shared = SoloRedisWindow(
+                [(lanes[kind], parts[kind]) for kind in KINDS], lambda: self._in_order(lanes)
+            )
+            return dict.fromkeys(KINDS, shared)
+        return {kind: self._window(lanes[kind], parts[kind]) for kind in KINDS}
+
+    def _window(self, lane: Lane, part: Any) -> Window:
+        if self._driver == "redis":
+            if self._c.hub is None:
+                return GreenRedisWindow(lane, part, self._waker.wake)
+            return RedisWindow(lane, part)
+        if self._driver == "amqp":
+            return (AmqpWindow if self._c.qos_global else AmqpConsumerWindow)(lane, part)
+        if internals.is_virtual(part.channel):
+            return VirtualWindow(lane, part)
+        return Window(lane, part)
+
+    def _in_order(self, lanes: Mapping[Kind, Lane]) -> Sequence[Lane]:
+        interactive, batch = lanes[INTERACTIVE], lanes[BATCH]
+        return (batch, interactive) if self._batch_first() else (interactive, batch)
+
+    def _deliver_to(self, consumer: LaneConsumer, part: Any, lane: Lane, window: Window) -> None:
+        def on_message(message: Any) -> None:
+            window.delivered(message)
+            lane.asked_at = monotonic()
+            if self._must_give_back(lane, window):
+                internals.return_to_broker(message)
+                return
+            message.fair_lane = lane
+            self._receiving = lane
+            consumer.on_message(message)  # type: ignore[misc]
+
+        def on_decode_error(message: Any, error: Exception) -> None:
+            window.delivered(message)
+            self._c.on_decode_error(message, error)
+
+        part.on_message = on_message
+        part.on_decode_error = on_decode_error
+
+    def _must_give_back(self, lane: Lane, window: Window) -> bool:
+        """Whether a message that was under way when the lane was shut is another worker's to take.
+
+        Nothing has seen it yet, so no event, log line or request has to be undone.
+        """
+        return (
+            self.others_may_take()
+            and lane.room() + lane.credit // 2 <= 0
+            and self._pool.is_running()
+            and window.can_give_back()
+        )
+
+    others_may_take: Callable[[], bool] = staticmethod(lambda: False)
+
+    def scheduled(self) -> None:
+        """The message being received waits for its ETA."""
+        if self._receiving is not None:
+            self._receiving.scheduled += 1

@@ -1,0 +1,84 @@
+"""Slots: a taken one is an object, given back exactly once, whatever happens to its task."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from time import monotonic
+from typing import Any
+
+from celery_fair.policy.kinds import Kind
+
+
+class Slot:
+    """One place in the pool, taken by one dispatch of one request.
+
+    Keyed by the dispatch, not by the task id: a retry reuses the id, and two copies may run.
+    """
+
+    __slots__ = ("_slots", "finished_at", "kind", "request", "started_at")
+
+    def __init__(self, slots: Slots, kind: Kind, request: Any, started_at: float) -> None:
+        self._slots = slots
+        self.kind = kind
+        self.request = request
+        self.started_at = started_at
+        self.finished_at = started_at
+
+    def release(self, *_: Any) -> None:
+        """Give the slot back; safe from any thread, and without effect the second time."""
+        self._slots.give_back(self)
+
+
+class Slots:
+    """The slots in use; those given back wait in ``finished`` for the loop to take note of them."""
+
+    def __init__(self, on_free: Callable[[], None]) -> None:
+        self._taken: dict[Slot, None] = {}
+        self._on_free = on_free
+        self.finished: deque[Slot] = deque()
+        self.audited = 0
+
+    def __len__(self) -> int:
+        return len(self._taken)
+
+    def take(self, kind: Kind, request: Any, now: float) -> Slot:
+        slot = Slot(self, kind, request, now)
+        self._taken[slot] = None
+        request.fair_slot = slot
+        return slot
+
+    def give_back(self, slot: Slot) -> None:
+        try:
+            del self._taken[slot]  # atomic: of two threads one gets the KeyError
+        except KeyError:
+            return
+        slot.finished_at = monotonic()
+        self.finished.append(slot)
+        self._on_free()
+
+    def oldest_started_at(self, kind: Kind) -> float | None:
+        return min(
+            (slot.started_at for slot in list(self._taken) if slot.kind == kind), default=None
+        )
+
+    def release_unaccepted(self) -> None:
+        """Free the slots of jobs that ``pool.flush`` has dropped without calling anybody back."""
+        for slot in list(self._taken):
+            if slot.request.time_start is None:
+                slot.release()
+
+    def audit(self, is_known: Callable[[Any], bool], started_before: float) -> list[Slot]:
+        """Free and return the slots whose request Celery no longer counts as running or reserved.
+
+        ``started_before`` leaves a grace: a killed child is still being reaped for a second or two.
+        """
+        leaked = [
+            slot
+            for slot in list(self._taken)
+            if slot.started_at < started_before and not is_known(slot.request)
+        ]
+        for slot in leaked:
+            self.audited += 1
+            slot.release()
+        return leaked

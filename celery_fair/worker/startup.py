@@ -1,0 +1,34 @@
+"""What a worker says when it starts: how its slots are split, and what will not work."""
+
+from __future__ import annotations
+
+import logging
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from celery_fair.policy.kinds import KINDS
+
+if TYPE_CHECKING:
+    from celery_fair.worker.scheduler import Scheduler
+
+logger = logging.getLogger(__name__)
+
+
+def announce(scheduler: Scheduler) -> None:
+    """Log one line on the split of the slots, the gate, and the parts that are active."""
+    view, settings = scheduler.policy.view(monotonic()), scheduler.settings
+    lanes = " ".join(f"{kind}={','.join(scheduler.queue_names(kind)) or '-'}" for kind in KINDS)
+    logger.info(
+        "celery-fair: %d slots (reserve %s, batch is guaranteed %g of the time, %d slots at the "
+        "most when owed); gate closes at %d interactive waiting or %g s; lanes %s; sensor %s; "
+        "mode %s",
+        view.slots,
+        settings.reserve,
+        settings.batch_share,
+        view.owed_ceiling,
+        settings.protect_backlog,
+        settings.protect_wait_seconds,
+        lanes,
+        "on" if scheduler.can_measure else "off: this transport's queues can't be measured",
+        settings.mode,
+    )

@@ -1,0 +1,49 @@
+"""The wiring: one step of the consumer's blueprint around a ``Scheduler``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from celery import bootsteps
+
+from celery_fair.app import Fair
+from celery_fair.worker.scheduler import Scheduler
+from celery_fair.worker.status import summary
+
+
+class FairStep(bootsteps.StartStopStep):
+    """Made before ``Tasks`` starts, since its strategies look our hooks up; started after it."""
+
+    label = "Fair"
+    requires = ("celery.worker.consumer.tasks:Tasks",)
+
+    scheduler: Scheduler
+
+    def __init__(self, c: Any, **kwargs: Any) -> None:
+        super().__init__(c, **kwargs)
+        c.controller.fair = None
+        fair = Fair.of(c.app)
+        self.enabled = fair is not None and fair.settings.enabled
+        if fair is not None and self.enabled:
+            self.scheduler = c.controller.fair = Scheduler(c, fair)
+            self.scheduler.install()
+
+    def start(self, c: Any) -> None:
+        self.scheduler.connect()
+        if not c.restart_count:
+            self.scheduler.announce()
+
+    def register_with_event_loop(self, c: Any, hub: Any) -> None:
+        self.scheduler.register_with_event_loop(hub)
+
+    def stop(self, c: Any) -> None:
+        self.scheduler.stop()
+
+    def shutdown(self, c: Any) -> None:
+        self.scheduler.shutdown()
+
+    def info(self, c: Any) -> dict[str, Any]:
+        return {"fair": summary(self.scheduler)}
+
+
+CONSUMER_STEPS = (FairStep,)

@@ -1,0 +1,222 @@
+"""How a lane's credit reaches the broker, by transport."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from celery_fair.worker import internals
+from celery_fair.worker.lanes import Lane
+
+MAX_PREFETCH = 65_535
+"""The largest ``prefetch_count`` of AMQP 0-9-1, a short; kombu turns prefetching *off* above it."""
+
+KEPT_ARGUMENTS = ("x-expires", "x-single-active-consumer")
+
+
+class Window:
+    """Nothing to do: a transport whose pulling can't be held back, so its lane is never shut."""
+
+    round_trip_seconds = 0.005
+
+    def __init__(self, lane: Lane, consumer: Any) -> None:
+        self.lane = lane
+        self.consumer = consumer
+
+    def delivered(self, message: Any) -> None:
+        """A message of this lane has come."""
+
+    def follow(self) -> None:
+        """The lane's room has changed."""
+
+    def settle(self) -> None:
+        """The connection is lost and about to be closed."""
+
+    def can_give_back(self) -> bool:
+        """Whether a message may be requeued without its queue counting that against it."""
+        return True
+
+
+class VirtualWindow(Window):
+    """kombu's virtual transports ask the channel's QoS object before each look at the broker."""
+
+    def __init__(self, lane: Lane, consumer: Any) -> None:
+        super().__init__(lane, consumer)
+        connection = consumer.channel.connection.client
+        self.round_trip_seconds = 1.5 * (internals.polling_interval(connection) or 0.005)
+        internals.gate_channel(consumer.channel, lane.room)
+
+
+class RedisWindow(Window):
+    """Redis: the same, but a BRPOP under way is always read."""
+
+    round_trip_seconds = 0.003
+
+    def __init__(self, lane: Lane, consumer: Any) -> None:
+        super().__init__(lane, consumer)
+        internals.gate_redis_channel(consumer.channel, lane.room)
+
+    def settle(self) -> None:
+        internals.settle_redis_channel(self.consumer.channel)
+
+
+class GreenRedisWindow(RedisWindow):
+    """Redis under gevent and eventlet: ``drain_events`` is told when there is room again."""
+
+    def __init__(self, lane: Lane, consumer: Any, wake: Callable[[], None]) -> None:
+        super().__init__(lane, consumer)
+        self._wake = wake
+
+    def follow(self) -> None:
+        if self.lane.room() > 0 and not internals.is_pulling(self.consumer.channel):
+            self._wake()
+
+
+class SoloRedisWindow(Window):
+    """Redis under the solo pool: both lanes on one channel, in an order that the policy decides.
+
+    A task runs inside the loop, so whatever a second BRPOP has popped would sit in the socket for
+    all of that time, and the two channels would simply take turns. With one BRPOP, sent only while
+    nothing runs and nothing is held, its order of keys *is* the scheduling decision.
+    """
+
+    round_trip_seconds = 0.0
+
+    def __init__(
+        self, lanes: Sequence[tuple[Lane, Any]], in_order: Callable[[], Sequence[Lane]]
+    ) -> None:
+        lane, consumer = lanes[0]
+        super().__init__(lane, consumer)
+        self._lanes = dict(lanes)
+        self._in_order = in_order
+        internals.pull_in_order(consumer.channel, self._queues)
+        internals.gate_redis_channel(consumer.channel, self._room)
+
+    def _room(self) -> int:
+        if any(lane.waiting for lane in self._lanes):
+            return 0
+        return max(lane.room() for lane in self._lanes)
+
+    def _queues(self) -> list[str]:
+        return [
+            queue
+            for lane in self._in_order()
+            if lane.room() > 0
+            for queue in internals.active_queues(self._lanes[lane])
+        ]
+
+    def settle(self) -> None:
+        internals.settle_redis_channel(self.consumer.channel)
+
+
+class AmqpWindow(Window):
+    """RabbitMQ: ``basic.qos`` over the channel, and no consumer at all while there is no credit.
+
+    The broker counts what is unacknowledged, so the count asked for is that plus the lane's room.
+    A prefetch count of 0 would mean *unlimited*: zero credit is ``basic.cancel``. Nothing here
+    waits for a reply, since waiting would deliver messages inside the call.
+
+    Over- and under-delivery by half the credit is tolerated, so that tiny tasks, whose room changes
+    with each of them, don't cost a command each; a lane without lookahead is exact.
+    """
+
+    def __init__(self, lane: Lane, consumer: Any) -> None:
+        super().__init__(lane, consumer)
+        self._paused = False
+        self._count = 0
+        self._unacked = 0
+        self._first_tag = 0
+        self._last_tag = 0
+        internals.count_settled(consumer.channel, self._settled)
+
+    def delivered(self, message: Any) -> None:
+        self._unacked += 1
+        self._last_tag = message.delivery_tag
+
+    def _settled(self, delivery_tag: int) -> None:
+        if delivery_tag >= self._first_tag:
+            self._unacked -= 1
+
+    def follow(self) -> None:
+        room, credit = self.lane.room(), self.lane.credit
+        slack = credit // 2
+        if self._paused:
+            if room > 0:
+                self._widen(room)
+            return
+        allowance = self._count - self._unacked
+        if credit <= 0 or (allowance - room > slack and room <= 0):
+            self._pause()
+        elif allowance - room > slack or (room > 0 and allowance <= 0) or room - allowance > slack:
+            self._widen(room)
+
+    def _widen(self, room: int) -> None:
+        self._prefetch(self._unacked + max(room, 1))
+        for queue in internals.active_queues(self.consumer) if self._paused else ():
+            if not self._is_kept(queue):
+                internals.resume_consumer(self.consumer, queue)
+        self._paused = False
+
+    def _pause(self) -> None:
+        self._paused = True
+        kept = False
+        for queue in internals.active_queues(self.consumer):
+            if self._is_kept(queue):
+                kept = True
+            else:
+                internals.pause_consumer(self.consumer, queue)
+        if kept:
+            self._prefetch(max(self._unacked, 1))
+
+    def _prefetch(self, count: int) -> None:
+        self._count = min(count, MAX_PREFETCH)
+        internals.set_prefetch(self.consumer.channel, self._count, shared=True)
+
+    def _is_kept(self, queue: str) -> bool:
+        """Whether the queue would vanish, or change hands, without its consumer."""
+        return is_kept(self._queue(queue))
+
+    def _queue(self, name: str) -> Any:
+        return next(queue for queue in self.consumer.queues if queue.name == name)
+
+    def can_give_back(self) -> bool:
+        """Not to a quorum queue: it counts deliveries, and drops a message after twenty."""
+        return not any(is_quorum(queue) for queue in self.consumer.queues)
+
+
+class AmqpConsumerWindow(AmqpWindow):
+    """Quorum queues, and RabbitMQ >= 4 as kombu treats it: prefetch is a consumer's, and fixed.
+
+    It changes by cancelling and consuming again. A new consumer starts with nothing
+    unacknowledged of its own, whatever the channel still owes.
+    """
+
+    def _widen(self, room: int) -> None:
+        queues = internals.active_queues(self.consumer)
+        changed = [queue for queue in queues if not self._is_kept(queue)]
+        if not self._paused:
+            for queue in changed:
+                internals.pause_consumer(self.consumer, queue)
+        self._first_tag = self._last_tag + 1
+        self._unacked = 0
+        share = max(room // max(len(queues), 1), 1)
+        self._count = share * max(len(queues), 1)
+        internals.set_prefetch(self.consumer.channel, min(share, MAX_PREFETCH), shared=False)
+        for queue in changed:
+            internals.resume_consumer(self.consumer, queue)
+        self._paused = False
+
+    def _prefetch(self, count: int) -> None:
+        """Can't be changed under a consumer that is kept."""
+
+
+def is_quorum(queue: Any) -> bool:
+    """Whether a ``kombu.Queue`` is declared as a quorum queue."""
+    return (queue.queue_arguments or {}).get("x-queue-type") == "quorum"
+
+
+def is_kept(queue: Any) -> bool:
+    """Whether a ``kombu.Queue`` must not be left without a consumer."""
+    arguments = {**(queue.queue_arguments or {})}
+    kept = any(arguments.get(name) for name in KEPT_ARGUMENTS) or queue.expires is not None
+    return bool(queue.auto_delete or kept)
