@@ -1,0 +1,106 @@
+"""What the workers' reports say together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from celery_fair.policy.kinds import KINDS
+
+QUANTILES = ("p50", "p95", "p99", "max")
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """The replies to ``fair_status``: reports, and what the others said instead."""
+
+    reports: Mapping[str, dict[str, Any]]
+    silent: Mapping[str, str]
+
+    @classmethod
+    def of(cls, replies: Mapping[str, Any]) -> Answers:
+        reports: dict[str, dict[str, Any]] = {}
+        silent: dict[str, str] = {}
+        for node, reply in sorted(replies.items()):
+            if isinstance(reply, dict) and "kinds" in reply:
+                reports[node] = reply
+            else:
+                silent[node] = _reason(reply)
+        return cls(reports, silent)
+
+
+def _reason(reply: Any) -> str:
+    said = reply.get("error") if isinstance(reply, dict) else reply
+    if "fair_status" in str(said):  # KeyError('fair_status'): Celery's answer to an unknown command
+        return "celery-fair is not installed there"
+    return str(said)
+
+
+def total(reports: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """The sum over the workers, in the shape of one report.
+
+    Messages ready at the broker are the same for all who consume the queue, so each queue counts
+    once. Quantiles of waits can't be added up: the largest of the workers' is given, which the
+    quantile over all tasks never exceeds.
+    """
+    every = list(reports.values())
+    slots = sum(report["slots"]["total"] for report in every)
+    modes = [report["gate"]["mode"] for report in every]
+    starts = [report["last_batch_start"] for report in every if report["last_batch_start"]]
+    return {
+        "workers": len(every),
+        "gates": {mode: modes.count(mode) for mode in sorted(set(modes))},
+        "slots": {"total": slots, "reserve": sum(report["slots"]["reserve"] for report in every)},
+        "share": {name: _by_slots(every, name) for name in ("guaranteed", "received")},
+        "last_batch_start": max(starts, default=None),
+        "versions": sorted({report["version"] for report in every}),
+        "kinds": {kind: _kind([report["kinds"][kind] for report in every]) for kind in KINDS},
+    }
+
+
+def _by_slots(reports: Iterable[Mapping[str, Any]], name: str) -> float | None:
+    """The mean of a share over the slots of those who know it."""
+    known = [
+        (report["share"][name], report["slots"]["total"])
+        for report in reports
+        if report["share"][name] is not None
+    ]
+    slots = sum(weight for _, weight in known)
+    return sum(share * weight for share, weight in known) / slots if slots else None
+
+
+def _kind(parts: list[Mapping[str, Any]]) -> dict[str, Any]:
+    summed = ("running", "held", "rate_limited", "scheduled", "dispatched", "given_back")
+    together: dict[str, Any] = {name: sum(part[name] for part in parts) for name in summed}
+    ready = _ready(parts)
+    waits = [part["wait_seconds"] for part in parts]
+    return {
+        **together,
+        "queues": sorted({queue for part in parts for queue in part["queues"]}),
+        "ready": ready,
+        "backlog": (
+            None
+            if ready is None
+            else sum(ready.values()) + together["held"] + together["rate_limited"]
+        ),
+        "wait_seconds": {
+            "count": sum(wait["count"] for wait in waits),
+            **{
+                name: max((wait[name] for wait in waits if wait[name] is not None), default=None)
+                for name in QUANTILES
+            },
+        },
+    }
+
+
+def _ready(parts: Iterable[Mapping[str, Any]]) -> dict[str, int] | None:
+    """Messages at the broker by queue, or ``None`` if nobody could read one of them."""
+    found: dict[str, int] = {}
+    unread: set[str] = set()
+    read: set[str] = set()
+    for part in parts:
+        (unread if part["ready"] is None else read).update(part["queues"])
+        for queue, number in (part["ready"] or {}).items():
+            found[queue] = max(found.get(queue, 0), number)
+    return None if unread - read else found

@@ -1,0 +1,81 @@
+"""Asking the workers over Celery's remote control, with clear words when that fails."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from celery.exceptions import CeleryCommandException
+from celery.platforms import EX_UNAVAILABLE
+from kombu.exceptions import OperationalError
+
+CONNECT_SECONDS = 4.0
+
+
+class Unreachable(CeleryCommandException):
+    """The broker can't be reached: is it running, and is its URL right?"""
+
+    def __init__(self, url: str, reason: object) -> None:
+        self.url = url
+        self.reason = reason
+        super().__init__(
+            f"The broker {url} can't be reached: is it running, and does this machine use the "
+            f"workers' broker_url? ({reason})",
+            EX_UNAVAILABLE,
+        )
+
+
+class NoRemoteControl(CeleryCommandException):
+    """The transport can't broadcast, so that no worker can be asked anything."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(
+            f"The transport of {url} has no remote control: workers can't be asked over it.",
+            EX_UNAVAILABLE,
+        )
+
+
+def broker_url(app: Any) -> str:
+    """The broker's URL, without its password."""
+    return _without_password(app.connection_for_write())
+
+
+def _without_password(connection: Any) -> str:
+    url = str(connection.as_uri())
+    # kombu masks a password even where there is none.
+    return url if connection.userid or connection.password else url.replace("://:**@", "://")
+
+
+def ask(
+    app: Any,
+    command: str,
+    *,
+    timeout_seconds: float,
+    destination: Sequence[str] | None = None,
+    limit: int | None = None,
+) -> dict[str, Any]:
+    """What each worker answers; empty if none does. Raises `Unreachable`, `NoRemoteControl`.
+
+    ``limit`` is the number of answers to expect: with them there is no need to wait any longer.
+    """
+    with app.connection_for_write() as connection:
+        url = _without_password(connection)
+        if not connection.supports_exchange_type("fanout"):
+            raise NoRemoteControl(url)
+        if connection.transport.driver_type == "redis":  # which has no time limit of its own
+            bound = {"socket_connect_timeout": CONNECT_SECONDS}
+            connection.transport_options = {**bound, **connection.transport_options}
+        lost = (OperationalError, *connection.connection_errors, *connection.channel_errors)
+        try:
+            connection.ensure_connection(max_retries=1, timeout=CONNECT_SECONDS)
+            replies = app.control.broadcast(
+                command,
+                reply=True,
+                timeout=timeout_seconds,
+                destination=list(destination) if destination else None,
+                connection=connection,
+                limit=limit,
+            )
+        except lost as error:
+            raise Unreachable(url, error) from error
+    return {node: reply for answer in replies or () for node, reply in answer.items()}

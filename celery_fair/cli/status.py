@@ -1,0 +1,101 @@
+"""``celery -A proj fair status``: what each worker does for which kind, and all together."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+from celery.bin.base import COMMA_SEPARATED_LIST, CLIContext
+from celery.exceptions import CeleryCommandException
+from celery.platforms import EX_UNAVAILABLE
+
+from celery_fair.cli.overview import Answers, total
+from celery_fair.cli.remote import ask, broker_url
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+EX_NOT_INSTALLED = 1
+"""Workers answer, but none of them runs celery-fair."""
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object instead of text.")
+@click.option(
+    "-t",
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=1.0,
+    show_default=True,
+    help="Seconds to wait for answers.",
+)
+@click.option(
+    "-d",
+    "--destination",
+    type=COMMA_SEPARATED_LIST,
+    help="Ask only these workers (comma-separated node names).",
+)
+@click.pass_obj
+def status(
+    obj: CLIContext, as_json: bool, timeout: float, destination: Sequence[str] | None
+) -> None:
+    """Show gate, slots, backlog, waits and share: of each worker, and in total.
+
+    Exit code: 0; 1 if workers answer but none runs celery-fair; 69 if no worker answers or the
+    broker can't be reached.
+    """
+    answers = Answers.of(
+        ask(obj.app, "fair_status", timeout_seconds=timeout, destination=destination)
+    )
+    if as_json:
+        click.echo(json.dumps(as_object(answers), indent=2))
+    else:
+        from celery_fair.cli.status_text import show
+
+        show(console(obj), answers, _configured_queues(obj.app), time.time())
+    _fail_without_reports(obj.app, answers, timeout, destination)
+
+
+def as_object(answers: Answers) -> dict[str, Any]:
+    """What ``--json`` writes; ``total`` has the shape of one worker's report."""
+    return {
+        "workers": answers.reports,
+        "without_celery_fair": answers.silent,
+        "total": total(answers.reports),
+    }
+
+
+def console(obj: CLIContext) -> Console:
+    from rich.console import Console
+
+    return Console(no_color=bool(obj.no_color) or None, highlight=False, soft_wrap=False)
+
+
+def _configured_queues(app: Any) -> Mapping[Any, tuple[str, ...]]:
+    """The queues of each kind that publishers with this configuration use."""
+    from celery_fair.app import Fair
+
+    fair = Fair.of(app)
+    return fair.queues if fair is not None and fair.settings.enabled else {}
+
+
+def _fail_without_reports(
+    app: Any, answers: Answers, timeout: float, destination: Sequence[str] | None
+) -> None:
+    if answers.reports:
+        return
+    if answers.silent:
+        raise CeleryCommandException(
+            "No worker that answered runs celery-fair: call Fair(app) where their app is made, "
+            "check that `enabled` is not false, and restart them.",
+            EX_NOT_INSTALLED,
+        )
+    who = f"None of {', '.join(destination)}" if destination else "No worker"
+    raise CeleryCommandException(
+        f"{who} answered within {timeout:g} s on {broker_url(app)}: is one running, on this "
+        f"broker? One of the solo pool answers only between two tasks; --timeout gives it time.",
+        EX_UNAVAILABLE,
+    )

@@ -1,0 +1,124 @@
+"""``fair status`` as text for a terminal of 80 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+import celery_fair
+from celery_fair.cli.overview import Answers, total
+from celery_fair.cli.words import ago, count, duration, percent, plural
+from celery_fair.policy.kinds import KINDS
+
+WINDOW = "waits: last 5 min"
+GATE_STYLES = {"open": "green", "protected": "yellow"}
+
+
+def show(
+    console: Console, answers: Answers, configured: Mapping[str, Sequence[str]], now: float
+) -> None:
+    """Print a block a worker, their total, and what deserves a word of warning."""
+    for node, report in answers.reports.items():
+        _worker(console, node, report, now)
+    everything = total(answers.reports)
+    if len(answers.reports) > 1:
+        _total(console, everything, now)
+    for note in notes(answers, everything, configured):
+        console.print(Text(f"! {note}", style="yellow"))
+
+
+def _worker(console: Console, node: str, report: Mapping[str, Any], now: float) -> None:
+    gate, slots = report["gate"], report["slots"]
+    head = Text(node, style="bold")
+    head.append(f"   gate {gate['mode']}", style=GATE_STYLES.get(gate["mode"], ""))
+    head.append(f" for {duration(now - gate['since'])} ({gate['reason']})", style="not bold")
+    console.print(head)
+    line = f"{plural(slots['total'], 'slot')}, {slots['reserve']} in reserve"
+    fleet = report["fleet"]
+    if fleet["workers"] > 1:
+        line += f"; in a fleet of {plural(fleet['workers'], 'worker')} with {fleet['slots']} slots"
+    if report["mode"] == "observe":
+        line += "; only observing: tasks run in Celery's own order"
+    if gate["blind"]:
+        line += "; the queues can't be read"
+    _indented(console, line)
+    _kinds(console, report["kinds"])
+    _share(console, report, now)
+
+
+def _total(console: Console, everything: Mapping[str, Any], now: float) -> None:
+    gates = ", ".join(f"{number} {mode}" for mode, number in everything["gates"].items())
+    slots = everything["slots"]
+    console.print(Text(f"Total of {everything['workers']} workers   gates: {gates}", style="bold"))
+    _indented(console, f"{slots['total']} slots, {slots['reserve']} in reserve")
+    _kinds(console, everything["kinds"], bound="≤ ")
+    _share(console, everything, now)
+
+
+def _kinds(console: Console, kinds: Mapping[str, Any], bound: str = "") -> None:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    table.add_column("", min_width=11)
+    for heading in ("in use", "held", "backlog", "wait p50", "p95", "p99"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for kind in KINDS:
+        part = kinds[kind]
+        wait = part["wait_seconds"]
+        table.add_row(
+            kind if part["queues"] else f"({kind})",
+            str(part["running"]),
+            count(part["held"]),
+            count(part["backlog"]) if part["queues"] else "–",
+            *(
+                "–" if wait[name] is None else bound + duration(wait[name])
+                for name in ("p50", "p95", "p99")
+            ),
+        )
+    console.print(Padding(table, (0, 0, 0, 2), expand=False))
+
+
+def _share(console: Console, report: Mapping[str, Any], now: float) -> None:
+    share = report["share"]
+    actual = percent(share["received"])
+    if share["received"] is None:
+        actual = "not measured yet (both kinds must want slots)"
+    _indented(
+        console,
+        f"batch: guaranteed {percent(share['guaranteed'])}, actual {actual}; "
+        f"last start {ago(report['last_batch_start'], now)}",
+    )
+    console.print()
+
+
+def _indented(console: Console, line: str) -> None:
+    console.print(Padding(Text(line, style="dim"), (0, 0, 0, 2), expand=False))
+
+
+def notes(
+    answers: Answers, everything: Mapping[str, Any], configured: Mapping[str, Sequence[str]]
+) -> list[str]:
+    """What is wrong in the picture, a sentence each."""
+    found = [f"{node} works without celery-fair: {why}." for node, why in answers.silent.items()]
+    if not answers.reports:
+        return found
+    for kind in KINDS:
+        served = everything["kinds"][kind]["queues"]
+        missing = sorted(set(configured.get(kind, ())) - set(served))
+        if missing:
+            found.append(
+                f"No worker with celery-fair serves {', '.join(missing)} ({kind}); "
+                f"`celery … fair doctor` tells more."
+            )
+    versions = {*everything["versions"], celery_fair.__version__}
+    if len(versions) > 1:
+        by_node = ", ".join(
+            f"{node} {report['version']}" for node, report in answers.reports.items()
+        )
+        found.append(
+            f"Versions of celery-fair differ: {by_node}; this command {celery_fair.__version__}."
+        )
+    return found

@@ -1,0 +1,55 @@
+"""What an app's own configuration tells, without a broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from celery_fair.app import Fair
+from celery_fair.doctor import finding as rules
+from celery_fair.doctor.finding import Finding
+from celery_fair.doctor.patience import patience_findings
+from celery_fair.doctor.queues import queue_findings
+from celery_fair.doctor.tasks import task_findings
+from celery_fair.errors import SettingsError
+
+
+def static_findings(app: Any) -> list[Finding]:
+    """Look at settings, tasks and queues; opens no connection and never raises for what it finds.
+
+    Only tasks that this process has imported are seen, as in a worker at its start.
+    """
+    fair = Fair.of(app)
+    if fair is None:
+        return [
+            rules.NOT_INSTALLED.finding(
+                "No Fair is installed in this app",
+                "Its tasks have no kinds and its workers run in Celery's own order.",
+                "Call Fair(app) where the app is made, or name the right app with -A.",
+            )
+        ]
+    try:
+        enabled, _ = fair.settings.enabled, fair.queues
+    except SettingsError as error:
+        return [
+            rules.BAD_SETTINGS.finding(
+                "; ".join(error.problems),
+                "A worker refuses to start with them, and publishing raises.",
+                "Correct each setting that is named.",
+            )
+        ]
+    if not enabled:
+        return [
+            rules.SWITCHED_OFF.finding(
+                "celery-fair is switched off (enabled=False)",
+                "Celery works as if it were not installed.",
+                "Set enabled to true, or take CELERY_FAIR__ENABLED out of the environment.",
+            )
+        ]
+    return list(_findings(fair))
+
+
+def _findings(fair: Fair) -> Iterator[Finding]:
+    yield from task_findings(fair)
+    yield from patience_findings(fair)
+    yield from queue_findings(fair)
