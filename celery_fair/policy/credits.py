@@ -45,6 +45,10 @@ class Lookahead:
         count += (batch - self._batch_stuck) * self._batch_per_slot
         return self._capped(int(count))
 
+    def per_batch_slots(self, slots: int) -> int:
+        """Batch tasks that so many slots would run within the lookahead, without a cap."""
+        return int(slots * self._batch_per_slot)
+
     def batch(self, batch: int, places: int) -> int:
         """Batch slots that free within the lookahead; ``places`` may start at once."""
         own = self._batch_per_slot
@@ -77,6 +81,15 @@ def batch_credit(
     if places > 0:
         return places + ahead.batch(running, places)
     return ahead.batch(running, 0) if free >= keep else 0
+
+
+def owed_credit(ahead: Lookahead, room: int, tasks_owed: int) -> int:
+    """Batch messages that may be held because they are owed: one, or more if they are tiny.
+
+    With one at a time, a millisecond of batch would be followed by an interactive task of seconds
+    while the next message is on its way, and the debt would never be paid.
+    """
+    return max(1, min(ahead.per_batch_slots(room), tasks_owed))
 
 
 def interactive_credit(

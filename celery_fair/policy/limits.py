@@ -15,13 +15,15 @@ from celery_fair.policy.settings import PolicySettings
 class Limits:
     """The numbers that the hot path compares with; slots of this worker.
 
-    ``reserve`` is this worker's part of the fleet's; ``keep`` adds what the others lack: so many
-    slots stay free of batch. ``ask_first``: batch that isn't owed waits until the interactive
-    lane has come up empty. ``leans``: interactive tasks are left to the fleet's reserve elsewhere.
+    ``reserve`` is this worker's part of the fleet's, ``floating`` what the others lack of the sum.
+    Of ``usual`` interactive tasks here those that don't run this instant find room as well.
+    ``ask_first``: batch that isn't owed waits until the interactive lane has come up empty.
+    ``leans``: interactive tasks are left to the fleet's reserve elsewhere.
     """
 
     reserve: int
-    keep: int
+    floating: int
+    usual: int
     batch_ceiling: int
     owed_ceiling: int
     interactive_ceiling: int
@@ -29,11 +31,19 @@ class Limits:
     ask_first: bool
     leans: bool
 
+    def interactive_is_full(self, interactive: int) -> bool:
+        """Whether interactive has all that its hard ceiling allows: protection would be idle."""
+        return self.interactive_capped and interactive >= self.interactive_ceiling
+
     def kept(self, interactive: int) -> int:
         """Slots that batch leaves free: no more than interactive tasks may still take."""
-        if not self.interactive_capped:
-            return self.keep
-        return min(self.keep, max(0, self.interactive_ceiling - interactive))
+        missing = self.usual - interactive
+        keep = self.floating + missing if missing > 0 else self.floating
+        if keep < self.reserve:
+            keep = self.reserve
+        if self.interactive_capped:
+            return min(keep, max(0, self.interactive_ceiling - interactive))
+        return keep
 
 
 def divide(
@@ -45,24 +55,33 @@ def divide(
     *,
     guaranteed: int,
     fleet_reserve: int,
+    usual: int,
 ) -> Limits:
-    """Divide the fleet's ``guaranteed`` batch slots and its reserve; the rest is this worker's."""
+    """Divide the fleet's ``guaranteed`` batch slots and its reserve; the rest is this worker's.
+
+    ``usual`` interactive tasks run in the fleet on average, beyond those the reserve accounts for:
+    batch takes its slots for much longer than a dip in short tasks lasts. It never cuts into the
+    guaranteed slots.
+    """
     segment = place.segment
     slots = segment.last - segment.first
     both = len(serves) == len(KINDS)
     reserve = segment.head(fleet_reserve)
-    keep = max(reserve, fleet_reserve - place.others_free)
-    leans = both and keep == 0 and _may_lean(load, mode, fleet_reserve)
+    floating = fleet_reserve - place.others_free
+    usual = min(usual, segment.total - guaranteed - fleet_reserve) - place.others_interactive
+    none_kept = max(reserve, floating, floating + usual) <= 0
+    leans = both and none_kept and _may_lean(load, mode, fleet_reserve)
     most = settings.interactive_max_slots
     batch_ceiling, owed_ceiling = _batch_ceilings(settings, mode, place, guaranteed, reserve)
     return Limits(
         reserve=reserve,
-        keep=keep,
+        floating=floating if both else 0,
+        usual=usual if both else 0,
         batch_ceiling=batch_ceiling if BATCH in serves else 0,
         owed_ceiling=owed_ceiling if BATCH in serves else 0,
         interactive_ceiling=_most(slots, most) if INTERACTIVE in serves else 0,
-        interactive_capped=most is not None,
-        ask_first=both and not leans and (keep == 0 or mode is Mode.PROTECTED),
+        interactive_capped=most is not None and most < slots,
+        ask_first=both and not leans and (none_kept or mode is Mode.PROTECTED),
         leans=leans,
     )
 

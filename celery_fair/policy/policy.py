@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from celery_fair.policy.credits import Lookahead, batch_credit, interactive_credit
+from celery_fair.policy.credits import Lookahead, batch_credit, interactive_credit, owed_credit
 from celery_fair.policy.estimates import Rate, RunTime
 from celery_fair.policy.fleet import FleetView, Member, Place
 from celery_fair.policy.gate import Gate
@@ -122,6 +122,11 @@ class Policy:
         )
         both = load.batch_waits and (load.interactive_waits or self.running_interactive > 0)
         self._received.tick(now, self.running_batch if both else None, self.slots)
+        self._reserve.see_running(
+            self.running_interactive + self._place.others_interactive,
+            self._batch_time.expected,
+            now,
+        )
         changed = self._observe_mode(load, now)
         self._derive(now)
         return changed
@@ -180,8 +185,9 @@ class Policy:
         if limits.leans and free > keep and credit:
             return ahead.credits(0, credit)
         share = self._share
-        if not credit and share.waits and now >= share.soon_when and batch < limits.owed_ceiling:
-            credit = 1
+        room = limits.owed_ceiling - batch
+        if room > 0 and share.waits and now >= share.soon_when:
+            credit = max(credit, owed_credit(ahead, room, share.tasks_owed))
         wanted = interactive_credit(
             limits, ahead, interactive=interactive, batch=batch, free=free, slots=self.slots
         )
@@ -248,7 +254,7 @@ class Policy:
     def _observe_mode(self, load: Load, now: float) -> Mode | None:
         if not self._serves_both:
             return None
-        if self.running_interactive >= self._limits.interactive_ceiling:
+        if self._limits.interactive_is_full(self.running_interactive):
             changed = self._gate.stand_open(now, "interactive is at its ceiling")
         else:
             free = self._place.others_free + max(0, self.slots - self.running)
@@ -274,6 +280,7 @@ class Policy:
             self._place,
             guaranteed=guaranteed,
             fleet_reserve=self.fleet_reserve,
+            usual=self._reserve.usual(traffic),
         )
         self.reserve = self._limits.reserve
         self._settle_share(share, guaranteed, traffic, now)

@@ -10,6 +10,7 @@ from celery_fair.policy.settings import PolicySettings
 _COLD_SECONDS = 60.0
 _MEMORY_SECONDS = 60.0
 _FALL_SECONDS = 5.0
+_USUAL_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,17 @@ class Reserve:
     just been taken for ten minutes. After a start it is half of the slots until batch is known.
     """
 
-    __slots__ = ("_batch_since", "_needed_at", "_peak", "_peak_at", "_settings", "value", "warm")
+    __slots__ = (
+        "_batch_since",
+        "_needed_at",
+        "_peak",
+        "_peak_at",
+        "_running",
+        "_running_at",
+        "_settings",
+        "value",
+        "warm",
+    )
 
     def __init__(self, settings: PolicySettings, now: float) -> None:
         self._settings = settings
@@ -44,6 +55,8 @@ class Reserve:
         self._needed_at = now
         self._peak = 0.0
         self._peak_at = now
+        self._running = 0.0
+        self._running_at = now
         self.warm = False
         self.value = 0
 
@@ -67,6 +80,24 @@ class Reserve:
             self.warm = True
         return self.value
 
+    def see_running(self, interactive: int, batch_seconds: float, now: float) -> None:
+        """Average the interactive tasks that run, over about as long as a batch task takes."""
+        memory = min(max(batch_seconds, _USUAL_SECONDS), _MEMORY_SECONDS)
+        kept = math.exp(-max(now - self._running_at, 0.0) / memory)
+        self._running = self._running * kept + interactive * (1 - kept)
+        self._running_at = now
+
+    def usual(self, traffic: Traffic) -> int:
+        """Interactive tasks that run on average, beyond those that the reserve accounts for.
+
+        Short ones come and go: where four of 50 ms run on average, none does a few times a second,
+        and batch of ten minutes that took such moments for room would have all slots but the
+        reserve. (Long ones are in the Poisson estimate: arrivals within their own run time.)
+        """
+        if self._settings.reserve != "auto" or traffic.slots < 2 or self._is_tiny(traffic):
+            return 0
+        return max(0, int(self._running + 0.5) - max(self.value - self._floor(traffic), 0))
+
     def _is_cold(self, traffic: Traffic, now: float) -> bool:
         if self._batch_since is None:
             if not traffic.batch_running and not traffic.batch_finished:
@@ -84,9 +115,11 @@ class Reserve:
             self._needed_at = now
 
     def _floor(self, traffic: Traffic) -> int:
+        return 0 if traffic.slots < 2 or self._is_tiny(traffic) else self._settings.reserve_min
+
+    def _is_tiny(self, traffic: Traffic) -> bool:
         # Batch so short that its slots come back within the lookahead makes nobody wait.
-        tiny = 0 < traffic.batch_seconds <= self._settings.lookahead_seconds
-        return 0 if tiny or traffic.slots < 2 else self._settings.reserve_min
+        return 0 < traffic.batch_seconds <= self._settings.lookahead_seconds
 
     def _see_peak(self, traffic: Traffic, now: float) -> float:
         decay = max(10 * traffic.batch_seconds, 1e-3)

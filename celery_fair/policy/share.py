@@ -26,7 +26,7 @@ class Share:
     """
 
     __slots__ = (
-        "_at", "_batch_mean", "_batch_running", "_cap", "_floor", "_rate", "_threshold",
+        "_at", "_batch_mean", "_batch_running", "_cap", "_floor", "_rate", "_threshold", "_unit",
         "debt", "in_tasks", "owed_when", "share", "slots", "soon_when", "waits",
     )  # fmt: skip
 
@@ -53,10 +53,12 @@ class Share:
         self.share = share
         self.slots = slots
         if self.in_tasks:
+            self._unit = 1.0
             self._threshold = 1.0 - share + patience
             self._floor, self._cap = -1.0, 2.0 * max(slots, 1) + patience
             return
         unit = batch_mean or _UNKNOWN_RUN_SECONDS
+        self._unit = unit
         self._threshold = unit + patience
         self._floor = -unit
         self._cap = max(2 * slots * max(unit, longest_mean), self._threshold + unit)
@@ -97,6 +99,11 @@ class Share:
     def scale(self, factor: float) -> None:
         """Keep this part of the debt: the rest belongs to slots that are no longer in view."""
         self.debt *= factor
+
+    @property
+    def tasks_owed(self) -> int:
+        """How many batch tasks the debt covers, as of the last change."""
+        return int(self.debt / self._unit) if self.debt > 0 else 0
 
     def debt_at(self, now: float) -> float:
         """The debt as of ``now``, without settling it."""
