@@ -54,7 +54,8 @@ class ChildProcess:
         self.name = name
         self.command = list(command)
         self.log = log
-        self.env = dict(env or {})
+        # A killed process can't remove its temporary files: let them lie beside its log.
+        self.env = {"TMPDIR": str(log.parent), **(env or {})}
         self.cwd = cwd
         self._process: subprocess.Popen[bytes] | None = None
         self._sessions: list[int] = []
