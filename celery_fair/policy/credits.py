@@ -4,34 +4,37 @@ from __future__ import annotations
 
 from celery_fair.policy.estimates import RunTime
 from celery_fair.policy.limits import Limits
-from celery_fair.policy.load import Credits
 
 
 class Lookahead:
     """The work that frees its slot within ``lookahead_seconds``, counted in tasks.
 
     Running tasks free ``running / mean`` slots a second. The product is rounded down: a busy
-    worker with one slot must hold nothing, since another worker may be free.
+    worker with one slot must hold nothing, since another worker may be free. ``batch_most`` is what
+    batch alone would run within the lookahead, at least 1.
     """
 
     __slots__ = (
         "_batch_per_slot", "_batch_stuck", "_interactive_per_slot", "_interactive_stuck",
-        "_made", "cap",
+        "batch_most", "cap",
     )  # fmt: skip
 
     def __init__(self) -> None:
-        self._made: dict[tuple[int, int], Credits] = {}
         self._interactive_per_slot = self._batch_per_slot = 0.0
         self._interactive_stuck = self._batch_stuck = 0
         self.cap = 0
+        self.batch_most = 1
 
-    def configure(self, seconds: float, cap: int, interactive: RunTime, batch: RunTime) -> None:
-        """Take new means; ``cap`` limits each lane's lookahead, 0 is no limit."""
-        self.cap = cap
+    def configure(
+        self, seconds: float, slots: int, multiplier: int, interactive: RunTime, batch: RunTime
+    ) -> None:
+        """Take new means; ``slots * multiplier`` limits a lane's lookahead, 0 is no limit."""
+        self.cap = slots * multiplier
         self._interactive_per_slot = seconds / interactive.mean if interactive.mean else 0.0
         self._batch_per_slot = seconds / batch.mean if batch.mean else 0.0
         self._interactive_stuck = interactive.stuck
         self._batch_stuck = batch.stuck
+        self.batch_most = max(1, int(slots * self._batch_per_slot))
 
     def interactive(self, interactive: int, batch: int, slots: int) -> int:
         """Slots that free within the lookahead, whoever runs in them now.
@@ -45,10 +48,6 @@ class Lookahead:
         count += (batch - self._batch_stuck) * self._batch_per_slot
         return self._capped(int(count))
 
-    def per_batch_slots(self, slots: int) -> int:
-        """Batch tasks that so many slots would run within the lookahead, without a cap."""
-        return int(slots * self._batch_per_slot)
-
     def batch(self, batch: int, places: int) -> int:
         """Batch slots that free within the lookahead; ``places`` may start at once."""
         own = self._batch_per_slot
@@ -59,16 +58,6 @@ class Lookahead:
         if count <= 0:
             return 0
         return min(count, self.cap) if self.cap else count
-
-    def credits(self, interactive: int, batch: int) -> Credits:
-        """The value for these two numbers, made once: this runs for every message."""
-        key = (interactive, batch)
-        found = self._made.get(key)
-        if found is None:
-            if len(self._made) > 10_000:
-                self._made.clear()
-            found = self._made[key] = Credits(interactive, batch)
-        return found
 
 
 def batch_credit(
@@ -81,15 +70,6 @@ def batch_credit(
     if places > 0:
         return places + ahead.batch(running, places)
     return ahead.batch(running, 0) if free >= keep else 0
-
-
-def owed_credit(ahead: Lookahead, room: int, tasks_owed: int) -> int:
-    """Batch messages that may be held because they are owed: one, or more if they are tiny.
-
-    With one at a time, a millisecond of batch would be followed by an interactive task of seconds
-    while the next message is on its way, and the debt would never be paid.
-    """
-    return max(1, min(ahead.per_batch_slots(room), tasks_owed))
 
 
 def interactive_credit(

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from celery_fair.policy.credits import Lookahead, batch_credit, interactive_credit, owed_credit
-from celery_fair.policy.estimates import Rate, RunTime
+from celery_fair.policy.credits import Lookahead, batch_credit, interactive_credit
 from celery_fair.policy.fleet import FleetView, Member, Place
 from celery_fair.policy.gate import Gate
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS, Kind
 from celery_fair.policy.limits import Limits, divide
 from celery_fair.policy.load import Credits, Load, Mode
-from celery_fair.policy.reserve import Reserve, Traffic
+from celery_fair.policy.meter import Meter
+from celery_fair.policy.reserve import Reserve
 from celery_fair.policy.settings import PolicySettings
-from celery_fair.policy.share import Received, Share
+from celery_fair.policy.share import Share
 from celery_fair.policy.view import PolicyView
-
-_VIEW_SECONDS = 2.5
-"""How old another worker's last word may be; before that, those beyond the guarantee wait."""
 
 
 class Policy:
@@ -30,10 +27,9 @@ class Policy:
     """
 
     __slots__ = (
-        "_batch_time", "_gate", "_interactive_time", "_last_batch_start", "_limits", "_load",
-        "_lookahead", "_place", "_received", "_reserve", "_serves_both", "_settings", "_share",
-        "_starts", "fleet_reserve", "interactive_rate", "mode", "reserve", "running_batch",
-        "running_interactive", "serves", "slots",
+        "_gate", "_known_credits", "_last_batch_start", "_limits", "_load", "_lookahead",
+        "_meter", "_place", "_reserve", "_serves_both", "_settings", "_share", "fleet_reserve",
+        "mode", "reserve", "running_batch", "running_interactive", "serves", "slots",
     )  # fmt: skip
 
     def __init__(
@@ -51,20 +47,17 @@ class Policy:
         self.running_interactive = self.running_batch = 0
         self.mode = Mode.OPEN
         self.reserve = self.fleet_reserve = 0
-        self.interactive_rate = 0.0
         self._gate = Gate(settings, now)
         self._reserve = Reserve(settings, now)
         self._share = Share(
             settings.batch_share, slots, now, in_tasks=settings.share_unit == "tasks"
         )
-        self._interactive_time, self._batch_time = RunTime(), RunTime()
-        self._starts = Rate(now)
+        self._meter = Meter(now)
         self._lookahead = Lookahead()
         self._load = Load(None, None, interactive_lane_empty=True, batch_lane_empty=True)
         self._place = Place(self.slots)
         self._limits: Limits
         self._last_batch_start: float | None = None
-        self._received = Received(now)
         self._derive(now)
 
     # What happens to the worker.
@@ -94,7 +87,7 @@ class Policy:
             self._share.moved(self.running_batch + self._place.others_batch, now)
         else:
             self.running_interactive += 1
-            self._starts.new += 1
+            self._meter.starts.new += 1
             if waited_seconds > self._gate.half_wait_seconds:
                 self._gate.note_late(waited_seconds, now)
         if self._share.in_tasks:
@@ -105,26 +98,28 @@ class Policy:
         if kind == BATCH:
             if self.running_batch > 0:
                 self.running_batch -= 1
-            self._batch_time.add(run_seconds if run_seconds > 0 else 0.0)
+            self._meter.batch.add(run_seconds if run_seconds > 0 else 0.0)
             self._share.moved(self.running_batch + self._place.others_batch, now)
         else:
             if self.running_interactive > 0:
                 self.running_interactive -= 1
-            self._interactive_time.add(run_seconds if run_seconds > 0 else 0.0)
+            self._meter.interactive.add(run_seconds if run_seconds > 0 else 0.0)
 
     def observe(self, load: Load, now: float) -> Mode | None:
         """Take in one tick's load; return the new mode if it changed."""
         self._load = load
-        self._interactive_time.oldest = load.interactive_oldest_run_seconds
-        self._batch_time.oldest = load.batch_oldest_run_seconds
-        self.interactive_rate = self._starts.per_second(
-            now, self._reserve.memory_seconds(self._batch_time.expected)
+        batch_seconds = self._meter.batch.expected
+        self._meter.tick(
+            load,
+            now,
+            interactive=self.running_interactive,
+            batch=self.running_batch,
+            slots=self.slots,
+            memory=self._reserve.memory_seconds(batch_seconds),
         )
-        both = load.batch_waits and (load.interactive_waits or self.running_interactive > 0)
-        self._received.tick(now, self.running_batch if both else None, self.slots)
         self._reserve.see_running(
             self.running_interactive + self._place.others_interactive,
-            self._batch_time.expected,
+            batch_seconds,
             now,
         )
         changed = self._observe_mode(load, now)
@@ -173,25 +168,18 @@ class Policy:
         """How many messages each lane may hold. The same object as long as nothing changes.
 
         At least one batch message while batch waits and is owed, or soon will be: a guarantee must
-        not starve for want of a message to run, nor hoard one for long.
+        not starve for want of a message to run, nor hoard one for long. More if they are tiny:
+        with one at a time, a millisecond of batch would be followed by interactive tasks of seconds
+        while the next message is on its way, and the debt would never be paid.
         """
-        interactive, batch, limits = self.running_interactive, self.running_batch, self._limits
-        free = max(self.slots - interactive - batch, 0)
-        keep = limits.kept(interactive)
-        ahead = self._lookahead
-        credit = batch_credit(
-            limits, ahead, running=batch, free=free, keep=keep, open_=self.mode is Mode.OPEN
-        )
-        if limits.leans and free > keep and credit:
-            return ahead.credits(0, credit)
-        share = self._share
-        room = limits.owed_ceiling - batch
-        if room > 0 and share.waits and now >= share.soon_when:
-            credit = max(credit, owed_credit(ahead, room, share.tasks_owed))
-        wanted = interactive_credit(
-            limits, ahead, interactive=interactive, batch=batch, free=free, slots=self.slots
-        )
-        return ahead.credits(wanted, credit)
+        share, owed = self._share, 0
+        if now >= share.soon_when and share.waits:
+            owed = min(max(share.tasks_owed, 1), self._lookahead.batch_most)
+        key = (self.running_interactive, self.running_batch, owed)
+        found = self._known_credits.get(key)
+        if found is None:
+            found = self._known_credits[key] = self._compute_credits(owed)
+        return found
 
     @property
     def running(self) -> int:
@@ -200,16 +188,7 @@ class Policy:
 
     def member(self, name: str) -> Member:
         """This worker's word to the others, as of the last tick and the tasks running now."""
-        return Member(
-            name=name,
-            slots=self.slots,
-            running_interactive=self.running_interactive,
-            running_batch=self.running_batch,
-            interactive_rate=self.interactive_rate,
-            interactive_mean_seconds=self._interactive_time.expected,
-            batch_mean_seconds=self._batch_time.expected,
-            batch_finished=self._batch_time.count,
-        )
+        return self._meter.member(name, self.slots, self.running_interactive, self.running_batch)
 
     def view(self, now: float) -> PolicyView:
         """A snapshot for people and metrics."""
@@ -229,10 +208,10 @@ class Policy:
             debt_seconds=self._share.debt_at(now),
             batch_owed=now >= self._share.owed_when,
             share=self._share.share,
-            share_received=self._received.share,
-            interactive_mean_seconds=self._interactive_time.mean,
-            batch_mean_seconds=self._batch_time.mean,
-            interactive_rate=self.interactive_rate,
+            share_received=self._meter.received.share,
+            interactive_mean_seconds=self._meter.interactive.mean,
+            batch_mean_seconds=self._meter.batch.mean,
+            interactive_rate=self._meter.interactive_rate,
             last_batch_start=self._last_batch_start,
             blind=gate.blind,
             fleet_workers=1 if fleet is None else fleet.workers,
@@ -249,7 +228,24 @@ class Policy:
         """
         return self._limits.leans
 
-    # What is computed at a tick.
+    # What is computed at a tick, or when the tasks that run have changed since.
+
+    def _compute_credits(self, owed: int) -> Credits:
+        interactive, batch, limits = self.running_interactive, self.running_batch, self._limits
+        free = max(self.slots - interactive - batch, 0)
+        keep = limits.kept(interactive)
+        ahead = self._lookahead
+        credit = batch_credit(
+            limits, ahead, running=batch, free=free, keep=keep, open_=self.mode is Mode.OPEN
+        )
+        if limits.leans and free > keep and credit:
+            return Credits(0, credit)
+        if batch < limits.owed_ceiling:
+            credit = max(credit, owed)
+        wanted = interactive_credit(
+            limits, ahead, interactive=interactive, batch=batch, free=free, slots=self.slots
+        )
+        return Credits(wanted, credit)
 
     def _observe_mode(self, load: Load, now: float) -> Mode | None:
         if not self._serves_both:
@@ -268,7 +264,7 @@ class Policy:
         settings, total = self._settings, self._place.segment.total
         share = settings.share_at(self._load.batch_oldest_wait_seconds)
         guaranteed = settings.guaranteed(total, share)
-        traffic = self._traffic(total)
+        traffic = self._meter.traffic(self._place, self.slots, self.running_batch)
         if self._serves_both:
             wanted = self._reserve.update(traffic, now)
             self.fleet_reserve = max(0, min(wanted, total - guaranteed))
@@ -282,38 +278,22 @@ class Policy:
             fleet_reserve=self.fleet_reserve,
             usual=self._reserve.usual(traffic),
         )
+        self._known_credits: dict[tuple[int, int, int], Credits] = {}
         self.reserve = self._limits.reserve
-        self._settle_share(share, guaranteed, traffic, now)
-        self._lookahead.configure(
-            settings.lookahead_seconds,
-            self.slots * settings.prefetch_multiplier,
-            self._interactive_time,
-            self._batch_time,
-        )
-
-    def _traffic(self, slots: int) -> Traffic:
-        view = self._place.view
-        rate = self.interactive_rate * slots / max(self.slots, 1)
-        interactive, batch = self._interactive_time.expected, self._batch_time.expected
-        finished = self._batch_time.count
-        if view is not None:
-            rate = rate if view.interactive_rate is None else view.interactive_rate
-            interactive = view.interactive_mean_seconds or interactive
-            batch = view.batch_mean_seconds or batch
-            finished = finished if view.batch_finished is None else view.batch_finished
-        running = self.running_batch + self._place.others_batch
-        return Traffic(slots, rate, interactive, batch, running, finished)
-
-    def _settle_share(self, share: float, guaranteed: int, traffic: Traffic, now: float) -> None:
-        segment = self._place.segment
-        self._share.moved(traffic.batch_running, now)
-        self._share.waits = BATCH in self.serves and self._load.batch_waits
-        step = max(traffic.batch_seconds, _VIEW_SECONDS * share * segment.total)
-        self._share.configure(
-            share,
-            segment.total,
+        self._share.tick(
+            now,
+            waits=BATCH in self.serves and self._load.batch_waits,
+            running=traffic.batch_running,
+            share=share,
+            slots=total,
             batch_mean=traffic.batch_seconds,
             longest_mean=max(traffic.interactive_seconds, traffic.batch_seconds),
-            patience=segment.distance(guaranteed) * (2.0 if self._share.in_tasks else step),
+            distance=self._place.segment.distance(guaranteed),
         )
-        self._share.moved(traffic.batch_running, now)
+        self._lookahead.configure(
+            settings.lookahead_seconds,
+            self.slots,
+            settings.prefetch_multiplier,
+            self._meter.interactive,
+            self._meter.batch,
+        )

@@ -7,6 +7,8 @@ import math
 _DECAY_SECONDS = 5.0
 _UNKNOWN_RUN_SECONDS = 1.0
 _SOON_SECONDS = 1.0
+_VIEW_SECONDS = 2.5
+"""How old another worker's last word may be."""
 _RECEIVED_MEMORY_SECONDS = 180.0
 _ALWAYS = float("-inf")
 _NEVER = float("inf")
@@ -39,17 +41,36 @@ class Share:
         self._at = now
         self._rate = 0.0
         self._batch_running = 0
-        self.configure(share, slots, batch_mean=0.0, longest_mean=0.0, patience=0.0)
+        self._configure(share, slots, 0.0, 0.0, 0.0)
         self.moved(0, now)
 
-    def configure(
-        self, share: float, slots: int, *, batch_mean: float, longest_mean: float, patience: float
+    def tick(
+        self,
+        now: float,
+        *,
+        waits: bool,
+        running: int,
+        share: float,
+        slots: int,
+        batch_mean: float,
+        longest_mean: float,
+        distance: int,
     ) -> None:
-        """Take new numbers; they hold from the next `moved` on.
+        """Settle up to ``now``, then go on with these numbers.
 
-        ``patience`` is extra debt, in slot-seconds, before this worker acts on it: those that own
-        no guaranteed slot of the fleet come in only if those that do cannot.
+        ``distance``: how far, in slots, this worker is from the fleet's guaranteed ones. It acts on
+        the debt only when it has grown well beyond what those would have let it: one step for each
+        slot, long enough for a start elsewhere to be seen before the next worker moves.
         """
+        self.moved(running, now)
+        self.waits = waits
+        step = 2.0 if self.in_tasks else max(batch_mean, _VIEW_SECONDS * share * slots)
+        self._configure(share, slots, batch_mean, longest_mean, distance * step)
+        self.moved(running, now)
+
+    def _configure(
+        self, share: float, slots: int, batch_mean: float, longest_mean: float, patience: float
+    ) -> None:
         self.share = share
         self.slots = slots
         if self.in_tasks:
