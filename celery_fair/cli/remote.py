@@ -10,6 +10,7 @@ from celery.platforms import EX_UNAVAILABLE
 from kombu.exceptions import OperationalError
 
 CONNECT_SECONDS = 4.0
+RETRY_SECONDS = 0.5
 
 
 class Unreachable(CeleryCommandException):
@@ -67,7 +68,9 @@ def ask(
             connection.transport_options = {**bound, **connection.transport_options}
         lost = (OperationalError, *connection.connection_errors, *connection.channel_errors)
         try:
-            connection.ensure_connection(max_retries=1, timeout=CONNECT_SECONDS)
+            connection.ensure_connection(
+                max_retries=1, interval_start=RETRY_SECONDS, timeout=CONNECT_SECONDS
+            )
             replies = app.control.broadcast(
                 command,
                 reply=True,
