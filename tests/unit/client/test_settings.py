@@ -1,0 +1,211 @@
+"""The settings: what is accepted, what is refused and in which words, and which source wins."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pydantic
+import pytest
+
+from celery_fair import FairError, FairSettings, FairWarning, SettingsError
+
+ACCEPTED: dict[str, list[Any]] = {
+    "enabled": [False],
+    "mode": ["observe"],
+    "default_kind": ["batch"],
+    "queues": [{"batch": ["reports", "imports"]}, {"batch": ("reports",)}, {}],
+    "kinds": [{"reports.*": "batch"}],
+    "batch_share": [0.5, 0.01],
+    "aged_share": [0.2, 0.5, None],
+    "share_unit": ["tasks"],
+    "reserve": [0, 3, "auto"],
+    "reserve_min": [0],
+    "reserve_target": [0.5],
+    "reserve_wait_seconds": [0, 2.5, None],
+    "batch_max_slots": [1, None],
+    "interactive_max_slots": [1, None],
+    "protect_backlog": [0],
+    "protect_wait_seconds": [0.05],
+    "protect_hold_seconds": [0],
+    "batch_max_wait_seconds": [60, None],
+    "lookahead_seconds": [0],
+    "sensor_interval_seconds": [0.25, 1],
+    "hold_max_seconds": [1],
+}
+REFUSED: dict[str, list[Any]] = {
+    "enabled": [1, "yes"],
+    "mode": ["enforced"],
+    "default_kind": ["low"],
+    "queues": [
+        {"batch": "reports"},
+        {"batch": []},
+        {"batch": [""]},
+        {"slow": ["reports"]},
+        {"batch": ["q"], "interactive": ["q"]},
+        {"batch": ["q", "q"]},
+        ["reports"],
+    ],
+    "kinds": [{"reports.*": "low"}, {1: "batch"}],
+    "batch_share": [0.0, 0.51, "0.2", math.nan, True],
+    "aged_share": [0.1, 0.6],
+    "share_unit": ["slots"],
+    "reserve": [-1, 1.5, "automatic", True],
+    "reserve_min": [-1],
+    "reserve_target": [0.0, 1.0],
+    "reserve_wait_seconds": [-0.1],
+    "batch_max_slots": [0],
+    "interactive_max_slots": [0],
+    "protect_backlog": [-1, 2.5],
+    "protect_wait_seconds": [0.049],
+    "protect_hold_seconds": [-1],
+    "batch_max_wait_seconds": [0],
+    "lookahead_seconds": [-1, math.inf],
+    "sensor_interval_seconds": [0.24],
+    "hold_max_seconds": [0.9],
+}
+
+
+def refusal(conf: Any = None, overrides: Any = None, environ: Any = None) -> str:
+    with pytest.raises(SettingsError) as caught:
+        FairSettings.load({} if conf is None else conf, overrides or {}, environ or {})
+    return str(caught.value)
+
+
+def test_every_setting_has_an_accepted_and_a_refused_value() -> None:
+    assert set(FairSettings.model_fields) == set(ACCEPTED) == set(REFUSED)
+
+
+@pytest.mark.parametrize(("name", "value"), [(n, v) for n, vs in ACCEPTED.items() for v in vs])
+def test_a_good_value_is_accepted(name: str, value: Any) -> None:
+    settings = FairSettings.load({name: value}, {}, {})
+    expected = {"batch": ["reports"]} if value == {"batch": ("reports",)} else value
+    assert getattr(settings, name) == expected
+
+
+@pytest.mark.parametrize(("name", "value"), [(n, v) for n, vs in REFUSED.items() for v in vs])
+def test_a_bad_value_is_refused_with_its_name_what_was_expected_what_came_and_a_cure(
+    name: str, value: Any
+) -> None:
+    message = refusal({name: value})
+    field = FairSettings.model_fields[name]
+    assert f"app.conf.fair['{name}']: expected {field.description}, got {value!r}" in message
+    assert message.endswith(")")  # the cure
+    assert "pydantic" not in message
+
+
+def test_every_problem_is_told_at_once() -> None:
+    message = refusal({"mode": "x", "batch_share": 2.0, "nonsense": 1, "queues": {"batch": []}})
+    for name in ("mode", "batch_share", "nonsense", "queues"):
+        assert f"app.conf.fair['{name}']" in message
+
+
+def test_the_problems_are_values_too() -> None:
+    with pytest.raises(SettingsError) as caught:
+        FairSettings.load({"mode": "x", "reserve": -1}, {}, {})
+    assert len(caught.value.problems) == 2
+    assert isinstance(caught.value, FairError)
+    assert isinstance(caught.value, ValueError)
+
+
+def test_a_misspelt_name_gets_the_nearest_one() -> None:
+    assert "no setting 'batch_shre'; did you mean 'batch_share'?" in refusal({"batch_shre": 0.2})
+
+
+def test_a_name_like_no_other_gets_the_list() -> None:
+    assert "no setting 'zzz'; docs/settings.md lists them all" in refusal({"zzz": 1})
+
+
+def test_a_misspelt_kind_gets_the_nearest_one() -> None:
+    assert "did you mean 'batch'?" in refusal({"kinds": {"reports.*": "bacth"}})
+
+
+def test_something_else_than_a_dict_is_refused() -> None:
+    assert "app.conf.fair: expected a dict of settings, got [1]" in refusal([1])
+
+
+def test_settings_are_frozen() -> None:
+    with pytest.raises(pydantic.ValidationError):
+        FairSettings().batch_share = 0.3  # type: ignore[misc]
+
+
+def test_environment_beats_keyword_beats_configuration_beats_default() -> None:
+    conf = {"batch_share": 0.1, "reserve": 1, "mode": "observe"}
+    overrides = {"batch_share": 0.3, "reserve": 2}
+    settings = FairSettings.load(conf, overrides, {"CELERY_FAIR__BATCH_SHARE": "0.4"})
+    assert (settings.batch_share, settings.reserve) == (0.4, 2)
+    assert (settings.mode, settings.share_unit) == ("observe", "seconds")
+
+
+def test_each_source_is_named_when_its_value_is_bad() -> None:
+    message = refusal({"mode": "x"}, {"reserve": -1}, {"CELERY_FAIR__BATCH_SHARE": "2"})
+    assert "app.conf.fair['mode']: " in message
+    assert "Fair(reserve=…): " in message
+    assert "CELERY_FAIR__BATCH_SHARE: expected a share in (0, 0.5], got 2" in message
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("enabled", "false", False),
+        ("enabled", "0", False),
+        ("enabled", " OFF ", False),
+        ("enabled", "no", False),
+        ("enabled", "True", True),
+        ("enabled", "1", True),
+        ("mode", "observe", "observe"),
+        ("reserve", "auto", "auto"),
+        ("reserve", "2", 2),
+        ("batch_share", ".3", 0.3),
+        ("protect_wait_seconds", "1", 1.0),
+        ("batch_max_slots", "none", None),
+        ("aged_share", "None", None),
+        ("queues", '{"batch": ["reports"]}', {"batch": ["reports"]}),
+        ("kinds", '{"reports.*": "batch"}', {"reports.*": "batch"}),
+    ],
+)
+def test_the_environment_is_read_leniently(name: str, text: str, value: Any) -> None:
+    settings = FairSettings.load({}, {}, {f"CELERY_FAIR__{name.upper()}": text})
+    assert getattr(settings, name) == value
+
+
+@pytest.mark.parametrize(
+    ("variable", "text"),
+    [
+        ("ENABLED", "maybe"),
+        ("RESERVE", "none"),
+        ("BATCH_SHARE", "a fifth"),
+        ("QUEUES", "reports"),
+    ],
+)
+def test_a_bad_variable_is_refused_by_its_own_name(variable: str, text: str) -> None:
+    assert f"CELERY_FAIR__{variable}: expected " in refusal(
+        environ={f"CELERY_FAIR__{variable}": text}
+    )
+
+
+def test_an_unknown_variable_only_warns_since_the_environment_is_shared() -> None:
+    with pytest.warns(FairWarning, match=r"CELERY_FAIR__MODEE is ignored.*did you mean 'mode'\?"):
+        settings = FairSettings.load({}, {}, {"CELERY_FAIR__MODEE": "observe"})
+    assert settings == FairSettings()
+
+
+def test_an_empty_variable_is_not_set() -> None:
+    settings = FairSettings.load({"mode": "observe"}, {}, {"CELERY_FAIR__MODE": " "})
+    assert settings.mode == "observe"
+
+
+def test_variables_of_others_are_left_alone() -> None:
+    """Kubernetes injects such names for a service called celery-fair, and click has its own."""
+    others = {"CELERY_FAIR_SERVICE_HOST": "10.0.0.1", "CELERY_FAIR_MODE": "x", "PATH": "/"}
+    assert FairSettings.load({}, {}, others) == FairSettings()
+
+
+def test_the_policy_gets_its_part() -> None:
+    policy = FairSettings.load({"batch_share": 0.3, "reserve": 2}, {}, {}).policy(4)
+    assert (policy.batch_share, policy.reserve, policy.prefetch_multiplier) == (0.3, 2, 4)
+
+
+def test_the_policy_knows_no_setting_by_another_name() -> None:
+    theirs = set(FairSettings().policy(4).__dataclass_fields__) - {"prefetch_multiplier"}
+    assert theirs <= set(FairSettings.model_fields)
