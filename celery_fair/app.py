@@ -244,13 +244,18 @@ class Fair:
             # Switched off, or uninstalled under someone else's wrapper.
             _drop(options)
             return send(name, args, kwargs, **options)
+        self.prepare(name, args, options)
+        return send(name, args, kwargs, **options)
+
+    def prepare(self, name: str, args: Any, options: dict[str, Any]) -> None:
+        """Turn our options of a ``send_task`` into a header and a router."""
         publish = Publish(self, name, options.get("task_type"), args, options, time.time())
+        publish.mark_errbacks()
         publish.release_queue()
         header = publish.header.as_dict()
         options["headers"] = {**(options.get("headers") or {}), NAME: header}
-        inner = options.get("router") or app.amqp.router
+        inner = options.get("router") or self.app.amqp.router
         options["router"] = FairRouter(inner, publish, header)
-        return send(name, args, kwargs, **options)
 
     def prepare_eager(self, task: Any, options: dict[str, Any]) -> None:
         """Give an eager call the header that its message would have had; no broker is asked."""

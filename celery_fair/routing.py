@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from celery.app.routes import Router
 from celery.utils.collections import lpmerge
+from celery.utils.functional import maybe_list
 from celery.utils.time import maybe_iso8601, maybe_make_aware
 
 from celery_fair.headers import MAX_TEXT, FairHeader
@@ -47,6 +48,7 @@ class Publish:
         self.running = None if self.parent is None else _running(fair, self.parent, now)
         self.kept = self._kept()
         self.header = self._header(asked.get("request_id"), asked.get("tenant"))
+        self.marked: list[dict[str, Any]] = []
 
     def _header(self, request_id: object, tenant: object) -> FairHeader:
         kind, covers_children = self._kind()
@@ -112,6 +114,27 @@ class Publish:
         except (TypeError, ValueError, OverflowError, AttributeError):
             pass  # Celery says what is wrong with it
         return self.now
+
+    def mark_errbacks(self) -> None:
+        """Write the kind into errbacks that would inherit it.
+
+        The main process of a worker publishes those of a task whose child was killed or ran out of
+        time. No task is running there to inherit from.
+        """
+        errbacks = maybe_list(self.options.get("link_error"))
+        if errbacks:
+            self.options["link_error"] = [self._marked(errback) for errback in errbacks]
+
+    def _marked(self, errback: Any) -> Any:
+        if not isinstance(errback, Mapping) or errback.get("subtask_type"):
+            return errback
+        options = errback.get("options") or {}
+        declared = self.fair.kind_of_task(errback.get("task") or "")
+        if "kind" in options or (declared is not None and not self.header.covers_children):
+            return errback
+        marked = {**errback, "options": {**options, "kind": self.header.kind}}
+        self.marked.append(marked)
+        return marked
 
     def release_queue(self) -> None:
         """Drop a queue that Celery named for its own reasons, where the kind should decide."""
@@ -202,6 +225,8 @@ class FairRouter:
             return
         if publish.asked is None and publish.kept is None:
             self.header["kind"] = lane
+            for errback in publish.marked:
+                errback["options"]["kind"] = lane
         elif publish.asked is not None:
             publish.fair.warn_lane(publish.name, publish.asked, queue, lane)
 

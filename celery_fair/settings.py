@@ -206,7 +206,8 @@ def _environment(environ: Mapping[str, str]) -> dict[str, Any]:
     """Read the variables of the environment that are ours."""
     found: dict[str, Any] = {}
     for variable, text in environ.items():
-        if not variable.startswith(ENV_PREFIX):
+        # Empty is how compose files and shells write "not set".
+        if not variable.startswith(ENV_PREFIX) or not text.strip():
             continue
         name = variable.removeprefix(ENV_PREFIX).lower()
         if name in FairSettings.model_fields:
@@ -228,12 +229,14 @@ def _parsed(name: str, text: str) -> Any:
         words = {"1": True, "true": True, "yes": True, "on": True}
         words |= {"0": False, "false": False, "no": False, "off": False}
         return words.get(text.lower(), text)
-    if text.lower() in ("", "none", "null") and type(None) in get_args(annotation):
+    if text.lower() in ("none", "null") and type(None) in get_args(annotation):
         return None
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
+    for read in (json.loads, float):  # JSON knows no ".3"
+        try:
+            return read(text)
+        except ValueError:
+            pass
+    return text
 
 
 def _sentences(
