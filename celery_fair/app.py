@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import fnmatch
 import functools
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
 from celery import Celery, signals
 
-from celery_fair.errors import AlreadyInstalled, NotInstalled, SettingsError
+from celery_fair.errors import AlreadyInstalled, NotInstalled
 from celery_fair.headers import NAME
-from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS, Kind
-from celery_fair.routing import BUILT_IN, FairRouter, Publish
+from celery_fair.policy.kinds import Kind
+from celery_fair.publish import Publish
+from celery_fair.routing import FairRouter, Lanes
 from celery_fair.settings import FairSettings
 from celery_fair.task import (
     ATTRIBUTE,
     FairTask,
+    Globs,
     apply_here,
     declared_kind,
     everything_is,
@@ -47,9 +48,8 @@ class Fair:
         self._overrides = settings
         self._app: Any = None
         self._settings: FairSettings | None = None
-        self._queues: dict[Kind, tuple[str, ...]] | None = None
-        self._lanes: dict[str, Kind] = {}
-        self._by_name: dict[str, Kind | None] = {}
+        self._lanes: Lanes | None = None
+        self._globs: Globs | None = None
         self._warned: set[tuple[str, str]] = set()
         self._undo: list[Callable[[], None]] = []
         if app is not None:
@@ -149,65 +149,33 @@ class Fair:
         return self._settings
 
     @property
-    def queues(self) -> Mapping[Kind, tuple[str, ...]]:
-        """The queues of each kind; tasks of the kind are sent to the first."""
-        if self._queues is None:
-            self._queues = self._read_queues()
-            self._lanes = {name: kind for kind in KINDS for name in self._queues[kind]}
-        return self._queues
-
-    def _read_queues(self) -> dict[Kind, tuple[str, ...]]:
-        default = self.app.conf.task_default_queue
-        usual: dict[Kind, str] = {INTERACTIVE: default, BATCH: f"{default}.batch"}
-        mapped = self.settings.queues
-        queues = {kind: tuple(mapped.get(kind) or (usual[kind],)) for kind in KINDS}
-        twice = set(queues[INTERACTIVE]) & set(queues[BATCH])
-        if twice:
-            missing: Kind = INTERACTIVE if INTERACTIVE not in mapped else BATCH
-            raise SettingsError(
-                [
-                    f"queues: expected each queue to have one kind, got {sorted(twice)!r} in both, "
-                    f"since {usual[missing]!r} is the {missing} queue unless another is named; "
-                    f"name the {missing} queues too"
-                ]
-            )
-        return queues
+    def lanes(self) -> Lanes:
+        """The queues of each kind and the kind of each queue."""
+        if self._lanes is None:
+            self._lanes = Lanes(self.settings.queues, self.app.conf.task_default_queue)
+        return self._lanes
 
     @property
-    def lanes(self) -> Mapping[Any, Kind]:
-        """The kind of each queue that is mapped to one."""
-        if self._queues is None:
-            _ = self.queues
-        return self._lanes
+    def queues(self) -> dict[Kind, tuple[str, ...]]:
+        """The queues of each kind; tasks of the kind are sent to the first."""
+        return self.lanes.queues
+
+    @property
+    def globs(self) -> Globs:
+        """The kinds of names."""
+        if self._globs is None:
+            self._globs = Globs(self.settings.kinds)
+        return self._globs
 
     def kind_of_queue(self, name: str) -> Kind:
         """Return the lane of a queue; one that nobody mapped has the default kind."""
-        return self.lanes.get(name) or self.settings.default_kind
+        return self.lanes.kinds.get(name) or self.settings.default_kind
 
     def kind_of_task(self, name: str, task: Any = None) -> Kind | None:
         """Return what is declared for a task: by itself, else by the ``kinds`` globs, else None."""
         task = task if task is not None else self.registered(name)
         own = declared_kind(task) if task is not None else None
-        return own if own is not None else self._by_glob(name)
-
-    def _by_glob(self, name: str) -> Kind | None:
-        if name not in self._by_name:
-            if len(self._by_name) > 10_000:  # names from elsewhere must not fill the memory
-                self._by_name.clear()
-            self._by_name[name] = self._match(name)
-        return self._by_name[name]
-
-    def _match(self, name: str) -> Kind | None:
-        kinds = self.settings.kinds
-        if name in kinds:
-            return kinds[name]
-        for glob, kind in kinds.items():
-            # "*" means the team's tasks: it must not send chord_unlock behind their bulk.
-            if name.startswith(BUILT_IN) and not glob.startswith(BUILT_IN):
-                continue
-            if fnmatch.fnmatchcase(name, glob):
-                return kind
-        return None
+        return own if own is not None else self.globs.kind_of(name)
 
     def registered(self, name: str) -> Any:
         """Return the task of that name if this process knows it."""
@@ -291,13 +259,8 @@ class Fair:
         return queues
 
     def _add_queues(self, queues: Any) -> None:
-        """Add what is missing, declared as Celery declares missing queues, to what is consumed."""
-        if not self.settings.enabled:
-            return
-        for names in self.queues.values():
-            for name in names:
-                if name not in queues and name not in queues.aliases:
-                    queues.select_add(queues.new_missing(name))
+        if self.settings.enabled:
+            self.lanes.add_to(queues)
 
 
 _ABSENT = object()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final
 
 from celery import shared_task
@@ -21,6 +22,13 @@ ATTRIBUTE: Final = "_celery_fair"
 
 #: Options of a call that are ours; Celery would pass them on to the broker without a word.
 OPTIONS: Final = ("kind", "request_id", "tenant")
+
+
+#: Celery's own tasks; they serve others, so they never choose batch by themselves.
+BUILT_IN: Final = "celery."
+
+#: Names come from elsewhere, too; what is kept about them must not fill the memory.
+MAX_NAMES: Final = 10_000
 
 
 def known_kind(kind: object, where: str = "kind=") -> Kind:
@@ -52,6 +60,32 @@ def declared_kind(task: Any) -> Kind | None:
         own = vars(type(task))
         kind = own.get("kind") if "__wrapped__" in own else None
     return None if kind is None else known_kind(kind, f"kind of {task.name}")
+
+
+class Globs:
+    """Kinds by names and patterns of names: an exact name, else the first pattern that matches."""
+
+    def __init__(self, kinds: Mapping[str, Kind]) -> None:
+        self._kinds = kinds
+        self._known: dict[str, Kind | None] = {}
+
+    def kind_of(self, name: str) -> Kind | None:
+        """Return the kind of a task's name, or None; the answer is kept, as publishing asks."""
+        if name not in self._known:
+            if len(self._known) >= MAX_NAMES:
+                self._known.clear()
+            self._known[name] = self._match(name)
+        return self._known[name]
+
+    def _match(self, name: str) -> Kind | None:
+        if name in self._kinds:
+            return self._kinds[name]
+        for glob, kind in self._kinds.items():
+            # "*" means the team's tasks: it must not send chord_unlock behind their bulk.
+            ours = not name.startswith(BUILT_IN) or glob.startswith(BUILT_IN)
+            if ours and fnmatchcase(name, glob):
+                return kind
+        return None
 
 
 @dataclass(frozen=True, slots=True)

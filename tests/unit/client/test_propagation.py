@@ -1,4 +1,4 @@
-"""How a kind travels: canvas, children, retries, replacements, beat; run by a worker of Celery's."""
+"""How a kind travels: canvas, children, retries, replacements, beat; run by Celery's worker."""
 
 from __future__ import annotations
 
@@ -276,11 +276,10 @@ def test_a_child_inherits_unless_it_says_otherwise(
 def test_a_block_covers_the_declared_children_too(
     app: Celery, fair: Fair, parent: Any, quick: Any, working: Working
 ) -> None:
-    with working(app) as log:
-        with fair.kind("batch"):
-            parent.delay().get(timeout=10)
-            chain(quick.s(), quick.s()).delay().get(timeout=10)
-    assert {place for _, *place in map(tuple, log.rows) for place in [tuple(place)]} == {BATCH}
+    with working(app) as log, fair.kind("batch"):
+        parent.delay().get(timeout=10)
+        chain(quick.s(), quick.s()).delay().get(timeout=10)
+    assert {(queue, kind) for _, queue, kind in log.rows} == {BATCH}
 
 
 def test_a_childs_child_that_asks_for_a_kind_ends_the_cover(
@@ -508,7 +507,7 @@ def test_a_countdown_and_an_eta_say_when_the_task_is_ready(app: Celery, fair: Fa
 
 
 def ready(fair: Fair, now: float, **options: Any) -> float:
-    from celery_fair.routing import Publish
+    from celery_fair.publish import Publish
 
     return Publish(fair, "work", None, None, options, now).header.ready_at
 

@@ -1,0 +1,186 @@
+"""One publish: its kind and its header. `docs/settings.md` has the table of who decides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from celery.utils.functional import maybe_list
+from celery.utils.time import maybe_iso8601, maybe_make_aware
+
+from celery_fair.headers import MAX_TEXT, FairHeader
+from celery_fair.policy.kinds import INTERACTIVE, Kind
+from celery_fair.task import BUILT_IN, ambient, known_kind, own_options
+
+if TYPE_CHECKING:
+    from celery_fair.app import Fair
+
+CHORD_UNLOCK: Final = "celery.chord_unlock"
+
+
+class Publish:
+    """One publish: what the call asked for, what runs around it, and the header that follows."""
+
+    def __init__(
+        self, fair: Fair, name: str, task: Any, args: Any, options: dict[str, Any], now: float
+    ) -> None:
+        """Take our own options out of ``options``; raises `UnknownKind` for a bad ``kind=``."""
+        asked = {option: options.pop(option) for option in own_options(options)}
+        self.fair = fair
+        self.name = name
+        self.task = task
+        self.args = args
+        self.options = options
+        self.now = now
+        kind = asked.get("kind")
+        self.asked: Kind | None = None if kind is None else known_kind(kind, f"kind= of {name}")
+        self.parent = fair.app.current_worker_task
+        self.running = None if self.parent is None else _running(fair, self.parent, now)
+        self.kept = self._kept()
+        self.header = self._header(asked.get("request_id"), asked.get("tenant"))
+        self.marked: list[dict[str, Any]] = []
+
+    def _header(self, request_id: object, tenant: object) -> FairHeader:
+        kind, covers_children = self._kind()
+        source = self.kept or self.running
+        return FairHeader(
+            kind=kind,
+            first_published=self.kept.first_published if self.kept else self.now,
+            ready_at=self._ready_at(),
+            request_id=_text(request_id) or (source.request_id if source else None),
+            tenant=_text(tenant) or (source.tenant if source else None),
+            covers_children=covers_children,
+        )
+
+    def _kind(self) -> tuple[Kind, bool]:
+        """Return the kind and whether it covers children; the first source that knows wins."""
+        if self.asked is not None:
+            return self.asked, False
+        if self.kept is not None:
+            return self.kept.kind, self.kept.covers_children
+        around = ambient.get()
+        if around is not None and around.covers_children:
+            return around.kind, True
+        if self.running is not None and self.running.covers_children:
+            return self.running.kind, True
+        declared = self.fair.kind_of_task(self.name, self.task)
+        if declared is not None:
+            return declared, False
+        return self._callers_kind(around.kind if around is not None else None), False
+
+    def _callers_kind(self, around: Kind | None) -> Kind:
+        """Return what an undeclared task gets: the kind of the code around it, else the default."""
+        kind = around or (self.running.kind if self.running is not None else None)
+        if not self.name.startswith(BUILT_IN):
+            return kind or self.fair.settings.default_kind
+        if self.name == CHORD_UNLOCK and _body_kind(self.fair, self.args) == INTERACTIVE:
+            # Someone may wait for the body, and this poll is what starts it.
+            return INTERACTIVE
+        return kind or INTERACTIVE
+
+    def _kept(self) -> FairHeader | None:
+        """Return the header of the attempt that this publish goes on with (retry, replace)."""
+        request = self.parent.request if self.parent is not None else None
+        if self.options.get("retries"):
+            # Celery copies the headers of the first attempt, unless the retry has its own.
+            carried = FairHeader.read(self.options.get("headers"))
+            same = request is not None and request.id == self.options.get("task_id")
+            return carried or (self.running if same else None)
+        nesting = self.options.get("replaced_task_nesting") or 0
+        # Deeper than the running task: the replacement itself. As deep: what follows it in a chain.
+        if request is not None and nesting > (request.get("replaced_task_nesting") or 0):
+            return self.running
+        return None
+
+    def _ready_at(self) -> float:
+        """Return when this attempt can first run: now, or at its countdown or ETA."""
+        countdown, eta = self.options.get("countdown"), self.options.get("eta")
+        try:
+            if countdown:  # Celery prefers it to an ETA
+                return max(self.now, self.now + float(countdown))
+            if eta:
+                moment = maybe_make_aware(maybe_iso8601(eta), self.fair.app.timezone)
+                return max(self.now, float(moment.timestamp()))
+        except (TypeError, ValueError, OverflowError, AttributeError):
+            pass  # Celery says what is wrong with it
+        return self.now
+
+    def mark_errbacks(self) -> None:
+        """Write the kind into errbacks that would inherit it.
+
+        The main process of a worker publishes those of a task whose child was killed or ran out of
+        time. No task is running there to inherit from.
+        """
+        errbacks = maybe_list(self.options.get("link_error"))
+        if errbacks:
+            self.options["link_error"] = [self._marked(errback) for errback in errbacks]
+
+    def _marked(self, errback: Any) -> Any:
+        if not isinstance(errback, Mapping) or errback.get("subtask_type"):
+            return errback
+        options = errback.get("options") or {}
+        declared = self.fair.kind_of_task(errback.get("task") or "")
+        if "kind" in options or (declared is not None and not self.header.covers_children):
+            return errback
+        marked = {**errback, "options": {**options, "kind": self.header.kind}}
+        self.marked.append(marked)
+        return marked
+
+    def release_queue(self) -> None:
+        """Drop a queue that Celery named for its own reasons, where the kind should decide."""
+        options = self.options
+        if self.name == CHORD_UNLOCK and not options.get("retries"):
+            body = _body(self.args)
+            if not _own_queue(self.fair, body):
+                options.pop("queue", None)
+                if "exchange_type" not in body.get("options", {}):
+                    options.pop("exchange_type", None)
+        elif self.asked and self.kept and self.asked != self.kept.kind and options.get("retries"):
+            # A retry is sent back to where it came from; this one is to change its lane.
+            came = self.parent.request.delivery_info or {} if self.parent is not None else {}
+            if options.get("queue") == came.get("routing_key"):
+                options.pop("queue", None)
+            for key in ("exchange", "routing_key"):
+                if options.get(key) == came.get(key):
+                    options.pop(key, None)
+
+
+def _running(fair: Fair, task: Any, now: float) -> FairHeader:
+    """Return the header of a running task; without one, its queue or declaration tells the kind."""
+    request = task.request
+    found = FairHeader.read(request.headers)
+    if found is not None:
+        return found
+    queue = (request.delivery_info or {}).get("routing_key")
+    kind = (
+        fair.lanes.kind_of(queue)
+        or fair.kind_of_task(task.name, task)
+        or fair.settings.default_kind
+    )
+    return FairHeader(kind=kind, first_published=now, ready_at=now)
+
+
+def _body(args: Any) -> Mapping[str, Any]:
+    """Return the body of the chord that a ``celery.chord_unlock`` waits for."""
+    body = args[1] if args and len(args) > 1 else None
+    return body if isinstance(body, Mapping) else {}
+
+
+def _body_kind(fair: Fair, args: Any) -> Kind | None:
+    body = _body(args)
+    kind = body.get("options", {}).get("kind")
+    while kind is None and body.get("task") == "celery.chain":
+        body = body["kwargs"]["tasks"][0]
+        kind = body.get("options", {}).get("kind")
+    return known_kind(kind) if kind is not None else fair.kind_of_task(body.get("task") or "")
+
+
+def _own_queue(fair: Fair, body: Mapping[str, Any]) -> bool:
+    if body.get("options", {}).get("queue"):
+        return True
+    task = fair.registered(body.get("task") or "")
+    return getattr(task, "queue", None) is not None
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)[:MAX_TEXT]
