@@ -111,7 +111,7 @@ def notes(
         if missing:
             found.append(
                 f"No worker with celery-fair serves {', '.join(missing)} ({kind}); "
-                f"`celery … fair doctor` tells more."
+                f"`fair doctor` tells more."
             )
     versions = {*everything["versions"], celery_fair.__version__}
     if len(versions) > 1:

@@ -10,7 +10,7 @@ from celery_fair.app import Fair
 from celery_fair.doctor import finding as rules
 from celery_fair.doctor.finding import Finding, named
 from celery_fair.errors import UnknownKind
-from celery_fair.policy.kinds import Kind
+from celery_fair.policy.kinds import KINDS, Kind
 
 logger = logging.getLogger(__name__)
 
@@ -24,6 +24,7 @@ def own_tasks(app: Any) -> dict[str, Any]:
 
 def task_findings(fair: Fair) -> Iterator[Finding]:
     unclassified: list[str] = []
+    lanes = {queue: kind for kind in KINDS for queue in fair.queues[kind]}
     for name, task in own_tasks(fair.app).items():
         try:
             kind = fair.kind_of_task(name, task)
@@ -36,7 +37,7 @@ def task_findings(fair: Fair) -> Iterator[Finding]:
             )
             continue
         queue = _queue(fair, name, task)
-        lane = fair.lanes.get(queue) if queue is not None else None
+        lane = lanes.get(queue or "")
         if kind is None and lane is None:
             unclassified.append(name)
         elif kind is not None and lane not in (None, kind):

@@ -1,0 +1,119 @@
+"""``fair status`` as text."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from celery_fair.cli.overview import Answers
+from celery_fair.cli.status_text import show
+from tests.unit.cli.replies import NOW, kind, report, wait
+
+CONFIGURED = {"interactive": ("celery",), "batch": ("celery.batch",)}
+
+
+def shown(replies, configured=CONFIGURED, width=80) -> str:
+    out = io.StringIO()
+    show(Console(file=out, width=width), Answers.of(replies), configured, NOW)
+    return out.getvalue()
+
+
+def line_with(word, text) -> list[str]:
+    return next(line for line in text.splitlines() if word in line).split()
+
+
+def test_a_worker_has_its_gate_with_the_reason_slots_and_share():
+    text = shown({"w1@host": report()})
+    assert "w1@host   gate open for 60 s (nothing interactive waits)" in text
+    assert "8 slots, 2 in reserve" in text
+    assert "batch: guaranteed 20 %, actual 50 %; last start 3.0 s ago" in text
+
+
+def test_each_kind_has_what_runs_what_waits_and_how_long():
+    busy = kind(
+        "celery.batch",
+        running=5,
+        held=2,
+        ready={"celery.batch": 1232},
+        wait_seconds=wait(0.004, 1.25, 75.0, count=9),
+    )
+    # A number's no-break space splits like any other.
+    expected = ["batch", "5", "2", "1", "234", "4", "ms", "1.2", "s", "75", "s"]
+    assert line_with("batch", shown({"w1": report(batch=busy)})) == expected
+
+
+def test_a_backlog_that_could_not_be_read_is_unknown():
+    assert "unknown" in line_with("batch", shown({"w1": report(batch=kind("b", ready=None))}))
+
+
+def test_a_kind_that_a_worker_does_not_serve_is_in_brackets():
+    assert "(batch)" in shown({"w1": report(batch=kind())})
+
+
+def test_a_share_that_was_not_measured_says_so():
+    share = {"guaranteed": 0.2, "received": None}
+    assert "actual not measured yet" in shown({"w1": report(share=share)})
+
+
+def test_one_worker_needs_no_total_and_two_do():
+    assert "Total" not in shown({"w1": report()})
+    two = shown(
+        {"w1": report(), "w2": report(interactive=kind("celery", wait_seconds=wait(1, 1, 1)))}
+    )
+    assert "Total of 2 workers   gates: 2 open" in two
+    assert "16 slots, 4 in reserve" in two
+    assert "≤ 1.0 s" in two
+
+
+def test_observing_blindness_and_a_fleet_are_mentioned():
+    blind = {**report()["gate"], "blind": True}
+    text = shown(
+        {"w1": report(mode="observe", gate=blind, fleet={"workers": 20, "slots": 20})}, width=200
+    )
+    assert "in a fleet of 20 workers with 20 slots" in text
+    assert "only observing" in text
+    assert "the queues can't be read" in text
+
+
+def test_a_worker_without_the_plugin_is_named():
+    text = shown({"w1": report(), "old": {"error": "KeyError('fair_status')"}})
+    assert "! old works without celery-fair: celery-fair is not installed there." in text
+
+
+def test_a_queue_that_nobody_serves_is_named():
+    lonely = {"w1": report(batch=kind())}
+    assert "No worker with celery-fair serves celery.batch (batch)" in shown(lonely)
+    assert "No worker" not in shown({"w1": report()})
+
+
+def test_different_versions_are_named():
+    text = shown({"w1": report(), "w2": report(version="0.0.9")}, width=200)
+    assert "w2 0.0.9" in text
+    assert "Versions" not in shown({"w1": report()})
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_nothing_is_wider_than_80_columns(workers):
+    long = kind(
+        "celery.batch",
+        running=1000,
+        held=100_000,
+        ready={"celery.batch": 10_000_000},
+        wait_seconds=wait(0.999, 5940, 170_000, count=9),
+    )
+    gate = {
+        **report()["gate"],
+        "reason": "interactive backlog and wait are under half of their thresholds",
+    }
+    replies = {
+        f"celery-worker-{number}@some.long.host.name": report(
+            interactive=long, batch=long, gate=gate
+        )
+        for number in range(workers)
+    }
+    text = shown(replies)
+    assert max(len(line) for line in text.splitlines()) <= 80
+    assert "…" not in text
+    assert "10\N{NO-BREAK SPACE}100\N{NO-BREAK SPACE}000" in text
