@@ -6,7 +6,7 @@ import functools
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -149,16 +149,20 @@ class Fair:
         return self._settings
 
     @property
-    def lanes(self) -> Lanes:
-        """The queues of each kind and the kind of each queue."""
+    def _lane_map(self) -> Lanes:
         if self._lanes is None:
             self._lanes = Lanes(self.settings.queues, self.app.conf.task_default_queue)
         return self._lanes
 
     @property
-    def queues(self) -> dict[Kind, tuple[str, ...]]:
+    def queues(self) -> Mapping[Kind, tuple[str, ...]]:
         """The queues of each kind; tasks of the kind are sent to the first."""
-        return self.lanes.queues
+        return self._lane_map.queues
+
+    @property
+    def lanes(self) -> Mapping[str | None, Kind]:
+        """The kind of each queue that is mapped to one."""
+        return self._lane_map.kinds
 
     @property
     def globs(self) -> Globs:
@@ -169,7 +173,7 @@ class Fair:
 
     def kind_of_queue(self, name: str) -> Kind:
         """Return the lane of a queue; one that nobody mapped has the default kind."""
-        return self.lanes.kinds.get(name) or self.settings.default_kind
+        return self.lanes.get(name) or self.settings.default_kind
 
     def kind_of_task(self, name: str, task: Any = None) -> Kind | None:
         """Return what is declared for a task: by itself, else by the ``kinds`` globs, else None."""
@@ -260,7 +264,7 @@ class Fair:
 
     def _add_queues(self, queues: Any) -> None:
         if self.settings.enabled:
-            self.lanes.add_to(queues)
+            self._lane_map.add_to(queues)
 
 
 _ABSENT = object()

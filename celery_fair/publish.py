@@ -152,11 +152,7 @@ def _running(fair: Fair, task: Any, now: float) -> FairHeader:
     if found is not None:
         return found
     queue = (request.delivery_info or {}).get("routing_key")
-    kind = (
-        fair.lanes.kind_of(queue)
-        or fair.kind_of_task(task.name, task)
-        or fair.settings.default_kind
-    )
+    kind = fair.lanes.get(queue) or fair.kind_of_task(task.name, task) or fair.settings.default_kind
     return FairHeader(kind=kind, first_published=now, ready_at=now)
 
 

@@ -39,15 +39,13 @@ class Lanes:
                     f"name the {left_out} queues too"
                 ]
             )
-        self.kinds: dict[str, Kind] = {name: kind for kind in KINDS for name in self.queues[kind]}
-
-    def kind_of(self, queue: str | None) -> Kind | None:
-        """Return the kind of a queue that is mapped to one."""
-        return None if queue is None else self.kinds.get(queue)
+        self.kinds: dict[str | None, Kind] = {
+            name: kind for kind in KINDS for name in self.queues[kind]
+        }
 
     def add_to(self, queues: Any) -> None:
         """Add what ``app.amqp.queues`` misses, declared as Celery declares missing queues."""
-        for name in self.kinds:
+        for name in (*self.queues[INTERACTIVE], *self.queues[BATCH]):
             if name not in queues and name not in queues.aliases:
                 queues.select_add(queues.new_missing(name))
 
@@ -117,7 +115,7 @@ class FairRouter:
     def _follow(self, queue: str | None) -> None:
         """Let the kind follow a mapped queue: the worker serves a message by its queue's lane."""
         publish = self.publish
-        lane = publish.fair.lanes.kind_of(queue)
+        lane = publish.fair.lanes.get(queue)
         if lane is None or lane == self.header["kind"]:
             return
         if publish.asked is None and publish.kept is None:

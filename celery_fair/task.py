@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, overload
 
 from celery import shared_task
 
@@ -166,6 +166,16 @@ def own_options(options: Mapping[str, Any]) -> list[str]:
     """Return which of our options are given; a stamp may bear such a name and stays Celery's."""
     stamps = options.get("stamped_headers") or ()
     return [name for name in OPTIONS if name in options and name not in stamps]
+
+
+@overload
+def fair_task(function: Callable[..., Any], /) -> Any: ...
+
+
+@overload
+def fair_task(
+    *, kind: Kind | None = None, **options: Any
+) -> Callable[[Callable[..., Any]], Any]: ...
 
 
 def fair_task(*args: Any, kind: Kind | None = None, **options: Any) -> Any:
