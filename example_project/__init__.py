@@ -1,0 +1,1 @@
+"""A document service in small: people ask, documents are summarized in bulk."""
