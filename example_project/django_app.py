@@ -38,6 +38,7 @@ if not settings.configured:
 
 celery_app = Celery("documents")
 celery_app.config_from_object(settings, namespace="CELERY")
+celery_app.set_default()  # a web server's threads find their tasks' app by it
 fair = Fair(celery_app)
 
 from example_project.tasks import answer, log_usage, summarize  # noqa: E402 - they need the app

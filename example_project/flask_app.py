@@ -22,6 +22,7 @@ celery_app = Celery(
     broker=os.environ.get("BROKER_URL", "redis://localhost:6379/0"),
     backend=os.environ.get("RESULT_BACKEND", "redis://localhost:6379/1"),
 )
+celery_app.set_default()  # a web server's threads find their tasks' app by it
 fair = Fair(celery_app)
 
 app = Flask(__name__)
