@@ -25,7 +25,7 @@ class Gate:
     def __init__(self, settings: PolicySettings, now: float) -> None:
         self._settings = settings
         self._late_at = self._half_late_at = _NEVER
-        self._short_since = now
+        self._short_since: float | None = None
         self._blind_ticks = 0
         self.half_wait_seconds = settings.protect_wait_seconds / 2
         self.blind = False
@@ -40,14 +40,23 @@ class Gate:
         if waited_seconds > self._settings.protect_wait_seconds:
             self._late_at = now
 
-    def observe(self, load: Load, now: float, *, slots: int, free: int) -> Mode | None:
-        """Return the new mode if this tick changes it. ``slots`` and ``free`` are the fleet's."""
+    def observe(
+        self, load: Load, now: float, *, slots: int, free: int, running_here: int
+    ) -> Mode | None:
+        """Return the new mode if this tick changes it.
+
+        ``slots`` and ``free`` are the fleet's, ``running_here`` this worker's interactive tasks.
+        """
         self.blind = load.interactive_backlog is None and not load.interactive_lane_empty
         # One tick may fall into the round trip after an arrival; a full lane is full at the next.
-        self._blind_ticks = self._blind_ticks + 1 if self.blind else 0
+        # Where only batch runs, the lane has no credit to fill, and says nothing either way.
+        full = self.blind and (running_here > 0 or load.interactive_oldest_wait_seconds > 0)
+        self._blind_ticks = self._blind_ticks + 1 if full else 0
         threshold = max(self._settings.protect_backlog, 2 * slots)
         excess = 0 if load.interactive_backlog is None else load.interactive_backlog - free
         if excess <= 0:
+            self._short_since = None
+        elif self._short_since is None:
             self._short_since = now
         if self.mode is Mode.OPEN:
             reason = self._reason_to_protect(load, now, excess, threshold)
@@ -91,7 +100,8 @@ class Gate:
 
     def _wait(self, load: Load, now: float) -> float:
         """Seconds that one held here has waited, or one at the broker since slots ran out."""
-        return max(load.interactive_oldest_wait_seconds, now - self._short_since)
+        here = load.interactive_oldest_wait_seconds
+        return here if self._short_since is None else max(here, now - self._short_since)
 
     def _change(self, reason: str, now: float) -> Mode:
         self.mode = Mode.PROTECTED if self.mode is Mode.OPEN else Mode.OPEN

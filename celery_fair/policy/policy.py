@@ -254,8 +254,13 @@ class Policy:
             changed = self._gate.stand_open(now, "interactive is at its ceiling")
         else:
             free = self._place.others_free + max(0, self.slots - self.running)
-            total = self._place.segment.total
-            changed = self._gate.observe(load, now, slots=total, free=free)
+            changed = self._gate.observe(
+                load,
+                now,
+                slots=self._place.segment.total,
+                free=free,
+                running_here=self.running_interactive,
+            )
         self.mode = self._gate.mode
         return changed
 

@@ -10,7 +10,7 @@ from celery_fair.policy.settings import PolicySettings
 _COLD_SECONDS = 60.0
 _MEMORY_SECONDS = 60.0
 _FALL_SECONDS = 5.0
-_USUAL_SECONDS = 10.0
+_USUAL_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,7 @@ class Reserve:
         "_peak_at",
         "_running",
         "_running_at",
+        "_running_weight",
         "_settings",
         "value",
         "warm",
@@ -55,7 +56,7 @@ class Reserve:
         self._needed_at = now
         self._peak = 0.0
         self._peak_at = now
-        self._running = 0.0
+        self._running = self._running_weight = 0.0
         self._running_at = now
         self.warm = False
         self.value = 0
@@ -82,9 +83,10 @@ class Reserve:
 
     def see_running(self, interactive: int, batch_seconds: float, now: float) -> None:
         """Average the interactive tasks that run, over about as long as a batch task takes."""
-        memory = min(max(batch_seconds, _USUAL_SECONDS), _MEMORY_SECONDS)
+        memory = min(max(batch_seconds or _MEMORY_SECONDS, _USUAL_SECONDS), _MEMORY_SECONDS)
         kept = math.exp(-max(now - self._running_at, 0.0) / memory)
         self._running = self._running * kept + interactive * (1 - kept)
+        self._running_weight = self._running_weight * kept + (1 - kept)
         self._running_at = now
 
     def usual(self, traffic: Traffic) -> int:
@@ -96,7 +98,8 @@ class Reserve:
         """
         if self._settings.reserve != "auto" or traffic.slots < 2 or self._is_tiny(traffic):
             return 0
-        return max(0, int(self._running + 0.5) - max(self.value - self._floor(traffic), 0))
+        mean = self._running / self._running_weight if self._running_weight else 0.0
+        return max(0, int(mean + 0.5) - max(self.value - self._floor(traffic), 0))
 
     def _is_cold(self, traffic: Traffic, now: float) -> bool:
         if self._batch_since is None:

@@ -32,6 +32,7 @@ class Simulation:
         self.seed = seed
         self.now = 0.0
         self.round_trip_seconds = scenario.round_trip_seconds
+        self.hold_max_seconds = scenario.hold_max_seconds
         self.ready: dict[Kind, deque[Task]] = {kind: deque() for kind in KINDS}
         self.waiting: dict[Kind, deque[tuple[Worker, Lane]]] = {k: deque() for k in KINDS}
         self.words: dict[str, tuple[float, Member]] = {}
@@ -121,6 +122,16 @@ class Simulation:
         if task.kind == BATCH:
             self._top_up()
 
+    def give_back(self, tasks: list[Task]) -> None:
+        """Put messages back at the head of their queue, oldest first."""
+        for task in reversed(tasks):
+            if task.started < self.now:
+                self.result.cut_short[task.kind] += self.now - task.started
+            task.started = float("inf")
+            self.ready[task.kind].appendleft(task)
+        for kind in KINDS:
+            self._serve(kind)
+
     def backlog(self, kind: Kind) -> int | None:
         """What is ready at the broker, unless the sensor is blind."""
         return None if is_blind(self.scenario, self.now) else len(self.ready[kind])
@@ -145,20 +156,11 @@ class Simulation:
 
         def arrive() -> None:
             if worker.generation != generation:
-                self._give_back([task])
+                self.give_back([task])
             else:
                 worker.receive(lane, task)
 
         self.at(self.now + self.round_trip_seconds / 2, arrive)
-
-    def _give_back(self, tasks: list[Task]) -> None:
-        for task in reversed(tasks):
-            if task.started < self.now:
-                self.result.cut_short[task.kind] += self.now - task.started
-            task.started = float("inf")
-            self.ready[task.kind].appendleft(task)
-        for kind in KINDS:
-            self._serve(kind)
 
     # What drives the load.
 
@@ -192,7 +194,7 @@ class Simulation:
 
     def _plan(self, outage: Outage) -> None:
         worker = self.workers[outage.worker]
-        self.at(outage.at, lambda: self._give_back(worker.die()))
+        self.at(outage.at, lambda: self.give_back(worker.die()))
         if outage.until < self.result.observed_until:
             self.at(outage.until, worker.restart)
 

@@ -89,6 +89,7 @@ class Scenario:
     round_trip_seconds: float = 0.001
     sensor_seconds: float = 0.25
     poll_seconds: float = 0.0
+    hold_max_seconds: float = 30.0
     fleet_delay_seconds: float | None = None
     outages: tuple[Outage, ...] = ()
     blind: tuple[tuple[float, float], ...] = field(default=())

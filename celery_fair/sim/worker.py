@@ -39,6 +39,7 @@ class Host(Protocol):
 
     now: float
     round_trip_seconds: float
+    hold_max_seconds: float
 
     def fetch(self, worker: Worker, lane: Lane) -> None:
         """Send a fetch to the broker."""
@@ -48,6 +49,9 @@ class Host(Protocol):
 
     def run_task(self, worker: Worker, task: Task) -> None:
         """Run a task in a slot: `Worker.finish` is called when it ends."""
+
+    def give_back(self, tasks: list[Task]) -> None:
+        """Put messages back at the head of their queue, oldest first."""
 
     def backlog(self, kind: Kind) -> int | None:
         """What is ready at the broker, ``None`` if it cannot be read."""
@@ -126,6 +130,8 @@ class Worker:
         """Read the sensor and tell the policy."""
         self.policy.observe(self._load(), self.host.now)
         self.advance()
+        for lane in self.lanes.values():
+            self._give_back(lane)
 
     def see(self, view: FleetView | None) -> None:
         """Take in the other workers' last words."""
@@ -149,6 +155,14 @@ class Worker:
                 self.host.fetch(self, lane)
         elif lane.parked:
             self.host.withdraw(self, lane)
+
+    def _give_back(self, lane: Lane) -> None:
+        """Return what has been held for long while the lane is shut: others may start it."""
+        old = self.host.now - self.host.hold_max_seconds
+        surplus: list[Task] = []
+        while len(lane.held) > lane.credit and lane.held[-1].received <= old:
+            surplus.append(lane.held.pop())
+        self.host.give_back(surplus[::-1])
 
     def _is_empty(self, lane: Lane) -> bool:
         asked = self.host.now - lane.asked_at >= self.host.round_trip_seconds - 1e-9

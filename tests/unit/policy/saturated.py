@@ -31,7 +31,9 @@ class Saturated:
         number, freed_at, next_tick = 0, 0.0, 0.0
         while True:
             self._tick(ends) if self.now >= next_tick else None
-            next_tick = max(next_tick, self.now) if self.now < next_tick else self.now + TICK_SECONDS
+            next_tick = (
+                max(next_tick, self.now) if self.now < next_tick else self.now + TICK_SECONDS
+            )
             while (kind := self.policy.pick(9, 9, self.now, False)) is not None:
                 low, high = self.batch_seconds if kind == BATCH else self.interactive_seconds
                 seconds = source.uniform(low, high)

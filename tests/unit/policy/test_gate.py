@@ -52,7 +52,8 @@ def test_a_long_wait_here_protects(policy):
 
 
 def test_a_long_wait_at_the_broker_since_slots_ran_out_protects(policy):
-    policy.observe(EMPTY, 1.0)
+    policy.observe(EMPTY, 0.5)
+    assert policy.observe(Load(1, 5), 1.0) is None
     assert policy.observe(Load(1, 5), 1.29) is None
     assert policy.observe(Load(1, 5), 1.31) is Mode.PROTECTED
 
@@ -120,6 +121,16 @@ def test_blind_with_a_full_lane_is_protected_at_the_second_tick(policy):
     assert policy.observe(BLIND_FULL, 0.1) is None
     assert policy.observe(BLIND_FULL, 0.2) is Mode.PROTECTED
     assert policy.view(0.2).blind
+
+
+def test_blind_where_only_batch_runs_says_nothing():
+    policy = Policy(PolicySettings(reserve=0), slots=1, now=0.0)
+    policy.start(BATCH, 0.0)
+    for tick in range(1, 10):
+        assert policy.observe(BLIND_FULL, tick * 0.25) is None
+    held = Load(None, None, interactive_oldest_wait_seconds=0.1)
+    assert policy.observe(held, 3.0) is None
+    assert policy.observe(held, 3.1) is Mode.PROTECTED
 
 
 def test_blind_with_an_empty_lane_stays_open(policy):

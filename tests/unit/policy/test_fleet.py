@@ -1,0 +1,177 @@
+"""Workers that serve the same queues act as parts of one line of slots."""
+
+from __future__ import annotations
+
+import pytest
+
+from celery_fair.policy import (
+    BATCH,
+    INTERACTIVE,
+    FleetView,
+    Load,
+    Member,
+    Policy,
+    PolicySettings,
+    fleet_view,
+)
+from celery_fair.policy.fleet import Segment
+
+BOTH_WAIT = Load(3, 5)
+NO_INTERACTIVE = Load(0, 5, interactive_lane_empty=True)
+
+
+def one_of(count, rank, *, reserve=2, interactive=0, batch=0, now=0.0, load=BOTH_WAIT):
+    """A worker of one slot; ``interactive`` and ``batch`` run on the others."""
+    policy = Policy(PolicySettings(reserve=reserve), slots=1, now=now)
+    policy.see_fleet(FleetView(count, count, rank, interactive, batch), now)
+    policy.observe(load, now)
+    return policy
+
+
+def test_a_view_adds_up_all_workers_and_ranks_them_by_name():
+    me = Member("b", 2, 1, 0, 0.5, 0.1, 0.0, 0)
+    others = [Member("c", 4, 0, 3, 0.0, 0.3, 2.0, 7), Member("a", 1, 0, 1, 1.0, 0.0, 4.0, 2)]
+    assert fleet_view(me, [*others, Member("b", 9, 9, 9)]) == FleetView(
+        workers=3,
+        slots=7,
+        slots_before=1,
+        running_interactive=1,
+        running_batch=4,
+        interactive_rate=1.5,
+        interactive_mean_seconds=pytest.approx(0.2),
+        batch_mean_seconds=3.0,
+        batch_finished=9,
+    )
+
+
+def test_what_nobody_knows_is_none():
+    view = fleet_view(Member("a", 1, 0, 0), [])
+    assert view.interactive_mean_seconds is None
+    assert view.batch_mean_seconds is None
+
+
+def test_parts_of_head_and_tail_add_up():
+    parts = [Segment(first, first + 3, 12) for first in (0, 3, 6, 9)]
+    assert [part.head(4) for part in parts] == [3, 1, 0, 0]
+    assert [part.tail(5) for part in parts] == [0, 0, 2, 3]
+    assert [part.distance(2) for part in parts] == [8, 5, 2, 0]
+
+
+def test_a_worker_alone_has_the_whole():
+    part = Segment.of(8, None)
+    assert (part.head(3), part.tail(2)) == (3, 2)
+
+
+def test_a_view_that_lags_behind_this_workers_slots_grows():
+    assert Segment.of(4, FleetView(2, 3, 1, 0, 0)) == Segment(1, 5, 5)
+
+
+def test_the_first_workers_are_the_reserve():
+    assert [one_of(8, rank).pick(0, 1, 0.0) for rank in range(8)] == [None] * 2 + [BATCH] * 6
+    assert [one_of(8, rank).reserve for rank in range(8)] == [1, 1, 0, 0, 0, 0, 0, 0]
+
+
+def test_the_reserve_takes_interactive_tasks():
+    assert one_of(8, 0).pick(1, 1, 0.0) == INTERACTIVE
+
+
+def test_the_last_workers_hold_the_guarantee():
+    assert [one_of(8, rank).view(0.0).owed_ceiling for rank in (5, 6, 7)] == [1, 1, 1]
+    busy = [one_of(8, rank, interactive=7) for rank in (5, 6, 7)]
+    # 1.6 slot-seconds a second cover the unknown 1 s at 0.63; the sixth steps in much later.
+    assert [policy.pick(1, 1, 0.7) for policy in busy] == [INTERACTIVE, BATCH, BATCH]
+
+
+def test_where_the_guaranteed_slots_stay_taken_others_step_in_one_after_the_other():
+    policy = one_of(8, 5, interactive=7)
+    step = 2.5 * 0.2 * 8
+    assert policy.pick(1, 1, (1 + step - 0.1) / 1.6) == INTERACTIVE
+    assert policy.pick(1, 1, (1 + step + 0.1) / 1.6) == BATCH
+    further = one_of(8, 4, interactive=7)
+    assert further.pick(1, 1, (1 + step + 0.1) / 1.6) == INTERACTIVE
+
+
+def test_batch_running_elsewhere_pays_the_debt():
+    policy = one_of(8, 7, batch=3)
+    policy.observe(BOTH_WAIT, 60.0)
+    assert policy.pick(1, 1, 60.0) == INTERACTIVE
+
+
+def test_owed_batch_counts_what_runs_elsewhere():
+    policy = one_of(8, 7, interactive=7)
+    policy.observe(BOTH_WAIT, 5.0)
+    policy.see_fleet(FleetView(8, 8, 7, 5, 2), 5.0)
+    assert policy.pick(1, 1, 5.0) == INTERACTIVE
+
+
+def test_protected_batch_runs_only_on_the_guaranteed_slots():
+    flood = Load(500, 5)
+    policies = [one_of(8, rank, load=flood) for rank in range(8)]
+    assert [p.pick(0, 1, 0.0) for p in policies] == [None] * 6 + [BATCH] * 2
+
+
+def test_the_reserve_floats_over_the_fleet():
+    # Two long interactive tasks run in the reserve: its two slots must come from elsewhere.
+    assert one_of(8, 5, interactive=2, batch=4).pick(0, 1, 0.0) is None
+    assert one_of(8, 5, interactive=2, batch=3).pick(0, 1, 0.0) == BATCH
+
+
+def test_a_snapshot_of_one_short_interactive_task_holds_no_slot():
+    policy = one_of(8, 5, reserve=1, batch=6)
+    policy.see_fleet(FleetView(8, 8, 5, 1, 6), 0.25)
+    assert policy.pick(0, 1, 0.25) == BATCH
+    policy.see_fleet(FleetView(8, 8, 5, 1, 6), 5.0)
+    assert policy.pick(0, 1, 5.0) is None
+
+
+def test_without_a_view_it_is_on_its_own_again():
+    policy = one_of(8, 0)
+    assert policy.pick(0, 1, 0.0) is None
+    policy.see_fleet(None, 1.0)
+    assert policy.pick(0, 1, 1.0) == BATCH
+    assert policy.view(1.0).fleet_workers == 1
+
+
+def test_without_a_view_only_its_own_part_of_the_debt_is_left():
+    policy = one_of(8, 7, interactive=7)
+    policy.observe(BOTH_WAIT, 5.0)
+    assert policy.view(5.0).debt_seconds == pytest.approx(8.0)
+    policy.see_fleet(None, 5.0)
+    assert policy.view(5.0).debt_seconds == pytest.approx(1.0)
+
+
+def test_the_fleets_numbers_make_the_reserve():
+    policy = Policy(PolicySettings(), slots=1, now=0.0)
+    view = FleetView(8, 8, 0, 0, 4, 0.8, 3.0, 10.0, batch_finished=8)
+    policy.see_fleet(view, 0.0)
+    assert policy.fleet_reserve == 4
+
+
+def test_a_newcomer_to_a_fleet_that_knows_its_batch_has_no_cold_start():
+    policy = Policy(PolicySettings(), slots=1, now=0.0)
+    policy.see_fleet(FleetView(8, 8, 0, 0, 4, 0.0, 3.0, 10.0, batch_finished=100), 0.0)
+    assert policy.fleet_reserve == 1
+
+
+def test_beyond_the_reserve_a_worker_leans_on_it():
+    policy = one_of(8, 5, load=NO_INTERACTIVE)
+    assert policy.leans
+    assert policy.credits(0.0).interactive == 0
+    assert policy.credits(0.0).batch == 1
+    assert policy.pick(0, 1, 0.0, interactive_empty=False) == BATCH
+
+
+@pytest.mark.parametrize(
+    ("rank", "others_run", "load"),
+    [
+        pytest.param(0, 0, NO_INTERACTIVE, id="it is the reserve"),
+        pytest.param(5, 6, NO_INTERACTIVE, id="the reserve is used up"),
+        pytest.param(5, 0, BOTH_WAIT, id="interactive tasks wait"),
+        pytest.param(5, 0, Load(0, 0), id="no batch waits"),
+        pytest.param(5, 0, Load(None, 5), id="the backlog is unknown"),
+    ],
+)
+def test_it_asks_for_interactive_tasks_itself_when(rank, others_run, load):
+    policy = one_of(8, rank, interactive=others_run, load=load)
+    assert not policy.leans
+    assert policy.credits(0.0).interactive == 1
