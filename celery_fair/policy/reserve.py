@@ -11,6 +11,8 @@ _COLD_SECONDS = 60.0
 _MEMORY_SECONDS = 60.0
 _FALL_SECONDS = 5.0
 _USUAL_SECONDS = 5.0
+_MARGIN = 1.15
+"""On the mean of running interactive tasks: as many slots as tasks would never catch up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,7 @@ class Reserve:
         if self._settings.reserve != "auto" or traffic.slots < 2 or self._is_tiny(traffic):
             return 0
         mean = self._running / self._running_weight if self._running_weight else 0.0
-        return max(0, int(mean + 0.5) - max(self.value - self._floor(traffic), 0))
+        return max(0, int(_MARGIN * mean + 0.5) - max(self.value - self._floor(traffic), 0))
 
     def _is_cold(self, traffic: Traffic, now: float) -> bool:
         if self._batch_since is None:
@@ -121,8 +123,12 @@ class Reserve:
         return 0 if traffic.slots < 2 or self._is_tiny(traffic) else self._settings.reserve_min
 
     def _is_tiny(self, traffic: Traffic) -> bool:
-        # Batch so short that its slots come back within the lookahead makes nobody wait.
-        return 0 < traffic.batch_seconds <= self._settings.lookahead_seconds
+        # Batch so short that its slots come back within the lookahead makes nobody wait. The age of
+        # the first ones says nothing: all tasks are young when they begin.
+        return (
+            traffic.batch_finished > 0
+            and 0 < traffic.batch_seconds <= self._settings.lookahead_seconds
+        )
 
     def _see_peak(self, traffic: Traffic, now: float) -> float:
         decay = max(10 * traffic.batch_seconds, 1e-3)
