@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from celery import Celery, signals
+from celery.local import Proxy
 
 from celery_fair.errors import AlreadyInstalled, NotInstalled
 from celery_fair.headers import NAME
@@ -74,6 +75,8 @@ class Fair:
 
     def init_app(self, app: Any) -> None:
         """Install into ``app``; once is enough, and other settings a second time are an error."""
+        if isinstance(app, Proxy):  # current_app may be another one in the next thread
+            app = app._get_current_object()
         present = installed(app)
         if present is not None and present._overrides == self._overrides and self._app is None:
             # A module imported twice: both names stand for one installation.

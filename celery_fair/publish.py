@@ -27,13 +27,17 @@ class Publish:
         """Take our own options out of ``options``; raises `UnknownKind` for a bad ``kind=``."""
         asked = {option: options.pop(option) for option in own_options(options)}
         self.fair = fair
-        self.name = name
-        self.task = task
+        # celery.map and its like run the tasks of another name, and are routed by it.
+        route_name = options.get("route_name")
+        self.name: str = route_name or name
+        self.task = None if route_name else task
         self.args = args
         self.options = options
         self.now = now
         kind = asked.get("kind")
-        self.asked: Kind | None = None if kind is None else known_kind(kind, f"kind= of {name}")
+        self.asked: Kind | None = (
+            None if kind is None else known_kind(kind, f"kind= of {self.name}")
+        )
         self.parent = fair.app.current_worker_task
         self.running = None if self.parent is None else _running(fair, self.parent, now)
         self.kept = self._kept()

@@ -9,7 +9,7 @@ import types
 from typing import Any
 
 import pytest
-from celery import Celery, Task, signals
+from celery import Celery, Task, current_app, signals
 
 from celery_fair import AlreadyInstalled, Fair, NotInstalled, SettingsError, fair_task
 
@@ -72,6 +72,13 @@ def test_a_fair_can_be_given_its_app_later(app: Celery) -> None:
     fair.init_app(app)
     assert Fair.of(app) is fair
     assert fair.settings.batch_share == 0.4
+
+
+def test_the_current_app_can_be_given_by_its_proxy(app: Celery) -> None:
+    app.set_current()
+    fair = Fair(current_app)
+    assert fair.app is app
+    assert Fair.of(current_app) is Fair.of(app) is fair
 
 
 def test_installing_twice_with_equal_settings_is_once(app: Celery, sent: Any) -> None:

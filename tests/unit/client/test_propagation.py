@@ -341,6 +341,19 @@ def test_who_asked_travels_to_the_children(
     assert len(log.headers) == 4
 
 
+def test_map_starmap_and_chunks_have_the_kind_of_what_they_run(
+    app: Celery, bulk: Any, quick: Any, sent: Any
+) -> None:
+    for task in (bulk, quick):
+        task.map([1, 2]).delay()
+        task.starmap([(1,), (2,)]).delay()
+        task.chunks([(1,), (2,)], 1)()
+    names = ["celery.map", "celery.starmap", "celery.starmap", "celery.starmap"]
+    assert sorted((m.queue, m.kind, m.task) for m in sent()) == [
+        (*place, name) for place in (INTERACTIVE, BATCH) for name in names
+    ]
+
+
 # -- retry and replace ----------------------------------------------------------------------------
 
 
@@ -366,6 +379,22 @@ def test_a_retry_keeps_kind_queue_and_first_publish(
     assert first.ready_at + 0.1 <= second.ready_at
     assert second.ready_at + 0.1 <= third.ready_at
     assert third.request_id == "r1"
+
+
+def test_a_retry_goes_on_covering_its_children(
+    app: Celery, fair: Fair, quick: Any, working: Working
+) -> None:
+    @fair_task(bind=True)
+    def again(self: Any) -> None:
+        if self.request.retries < 1:
+            self.retry(countdown=0)
+        quick.delay()
+
+    with working(app) as log, fair.kind("batch"):
+        result = again.delay()
+        result.get(timeout=10)
+        wait_for(lambda: log.of("quick"))
+    assert log.of("quick") == [BATCH]
 
 
 def test_an_automatic_retry_keeps_them_too(app: Celery, fair: Fair, working: Working) -> None:
@@ -429,12 +458,13 @@ def test_headers_copied_to_another_task_are_not_a_retry(
     @fair_task(bind=True, kind="batch")
     def parent(self: Any) -> None:
         quick.apply_async(headers=self.request.headers)
+        quick.apply_async(retries=1)
 
     with working(app) as log:
         parent.delay().get(timeout=10)
-    assert log.of("quick") == [INTERACTIVE]
-    parents, childs = (h["fair"]["first_published"] for h in log.headers)
-    assert childs > parents
+    assert log.of("quick") == [INTERACTIVE] * 2
+    parents, *childs = (h["fair"]["first_published"] for h in log.headers)
+    assert min(childs) > parents
 
 
 def test_a_replacement_keeps_the_kind_and_the_turn(
