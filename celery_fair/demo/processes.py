@@ -93,7 +93,9 @@ class Children:
     def start(self, name: str, command: Sequence[str], **env: str) -> Child:
         """Start a command with these variables added to the environment."""
         log = self.folder / f"{len(self._children)}-{name.replace(' ', '-')}.log"
-        child = Child(name, command, log, {**os.environ, "PYTHONUNBUFFERED": "1", **env})
+        # A killed worker can't remove the temporary files of its pool; ours go with the folder.
+        own = {"PYTHONUNBUFFERED": "1", "TMPDIR": str(self.folder)}
+        child = Child(name, command, log, {**os.environ, **own, **env})
         self._children.append(child)
         return child
 

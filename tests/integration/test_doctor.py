@@ -1,0 +1,102 @@
+"""``celery -A proj fair doctor`` on real workers and brokers."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.nodes.worker import ROOT
+
+APP = "tests.apps.mixed"
+QUIET = {"CELERY_FAIR__KINDS": '{"i.*": "interactive", "b.*": "batch", "*": "interactive"}'}
+
+
+@pytest.fixture
+def doctor(broker):
+    """``doctor()``: exit code and findings by id of ``fair doctor --json``."""
+
+    def run(*arguments, **env) -> tuple[int, dict[str, dict]]:
+        done = subprocess.run(
+            [sys.executable, "-m", "celery", "-A", APP, "fair", "doctor", "--json", *arguments],
+            cwd=ROOT,
+            env={**os.environ, **broker.environ(), **QUIET, **env},
+            capture_output=True,
+            text=True,
+            timeout=30,
+        )
+        assert "Traceback" not in done.stderr, done.stderr
+        return done.returncode, {each["id"]: each for each in json.loads(done.stdout)["findings"]}
+
+    return run
+
+
+@pytest.fixture
+def start(start_worker):
+    """A worker of the app with the settings that the doctor has, and others."""
+
+    def start(app=APP, **options):
+        env = {**QUIET, **options.pop("env", {})}
+        return start_worker(app, env=env, **options)
+
+    return start
+
+
+@pytest.mark.brokers("redis", "rabbitmq")
+def test_a_deployment_in_order_has_no_finding(start, doctor):
+    start()
+    start()
+    assert doctor() == (0, {})
+
+
+def test_a_queue_that_no_worker_consumes_is_found(start, doctor):
+    start(queues="celery")
+    code, found = doctor()
+    assert code == 1
+    assert list(found) == ["F103"]
+    assert found["F103"]["subjects"] == ["celery.batch"]
+
+
+def test_an_excluded_queue_is_found(start, doctor):
+    start(args=["-X", "celery.batch"])
+    assert list(doctor()[1]) == ["F103"]
+
+
+def test_a_plain_worker_on_our_queue_is_found(start, doctor):
+    start()
+    start("tests.apps.plain")
+    code, found = doctor()
+    assert code == 1
+    assert list(found) == ["F104"]
+    assert found["F104"]["subjects"] == ["w2@test"]
+
+
+def test_workers_with_different_settings_are_found(start, doctor):
+    start()
+    start(env={"CELERY_FAIR__BATCH_SHARE": "0.3"})
+    code, found = doctor()
+    assert code == 1
+    assert found["F105"]["what"] == "batch_share is 0.2 on w1@test, 0.3 on w2@test"
+
+
+@pytest.mark.brokers("rabbitmq")
+def test_a_gevent_worker_on_rabbitmq_is_found(start, doctor):
+    start(pool="gevent")
+    assert list(doctor()[1]) == ["F006"]
+
+
+def test_no_worker_is_found_and_no_broker_asks_for_none(doctor):
+    code, found = doctor()
+    assert (code, list(found)) == (1, ["F102"])
+    assert doctor("--no-broker") == (0, {})
+
+
+def test_the_app_is_looked_at_even_when_the_broker_is_lost(redis_server, doctor):
+    url = redis_server.url
+    redis_server.kill()
+    code, found = doctor(BROKER=url, CELERY_FAIR__KINDS="{}")
+    assert code == 1
+    assert {"F001", "F101"} <= found.keys()
