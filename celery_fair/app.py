@@ -219,12 +219,12 @@ class Fair:
             # Switched off, or uninstalled under someone else's wrapper.
             _drop(options)
             return send(name, args, kwargs, **options)
-        self.prepare(name, args, options)
+        self.prepare(name, args, kwargs, options)
         return send(name, args, kwargs, **options)
 
-    def prepare(self, name: str, args: Any, options: dict[str, Any]) -> None:
+    def prepare(self, name: str, args: Any, kwargs: Any, options: dict[str, Any]) -> None:
         """Turn our options of a ``send_task`` into a header and a router."""
-        publish = Publish(self, name, options.get("task_type"), args, options, time.time())
+        publish = Publish(self, name, options.get("task_type"), args, kwargs, options, time.time())
         publish.mark_errbacks()
         publish.release_queue()
         header = publish.header.as_dict()
@@ -232,12 +232,12 @@ class Fair:
         inner = options.get("router") or self.app.amqp.router
         options["router"] = FairRouter(inner, publish, header)
 
-    def prepare_eager(self, task: Any, options: dict[str, Any]) -> None:
+    def prepare_eager(self, task: Any, args: Any, kwargs: Any, options: dict[str, Any]) -> None:
         """Give an eager call the header that its message would have had; no broker is asked."""
         if not self.settings.enabled:
             _drop(options)
             return
-        publish = Publish(self, task.name, task, None, options, time.time())
+        publish = Publish(self, task.name, task, args, kwargs, options, time.time())
         options["headers"] = {**(options.get("headers") or {}), NAME: publish.header.as_dict()}
 
     def warn_lane(self, task: str, asked: Kind, queue: str | None, lane: Kind) -> None:

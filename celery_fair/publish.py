@@ -16,21 +16,28 @@ if TYPE_CHECKING:
     from celery_fair.app import Fair
 
 CHORD_UNLOCK: Final = "celery.chord_unlock"
+MAPS: Final = ("celery.map", "celery.starmap")
 
 
 class Publish:
     """One publish: what the call asked for, what runs around it, and the header that follows."""
 
     def __init__(
-        self, fair: Fair, name: str, task: Any, args: Any, options: dict[str, Any], now: float
+        self,
+        fair: Fair,
+        name: str,
+        task: Any,
+        args: Any,
+        kwargs: Any,
+        options: dict[str, Any],
+        now: float,
     ) -> None:
         """Take our own options out of ``options``; raises `UnknownKind` for a bad ``kind=``."""
         asked = {option: options.pop(option) for option in own_options(options)}
         self.fair = fair
-        # celery.map and its like run the tasks of another name, and are routed by it.
-        route_name = options.get("route_name")
-        self.name: str = route_name or name
-        self.task = None if route_name else task
+        served = options.get("route_name") or _mapped(name, kwargs)
+        self.name: str = served or name
+        self.task = None if served else task
         self.args = args
         self.options = options
         self.now = now
@@ -158,6 +165,12 @@ def _running(fair: Fair, task: Any, now: float) -> FairHeader:
     queue = (request.delivery_info or {}).get("routing_key")
     kind = fair.lanes.get(queue) or fair.kind_of_task(task.name, task) or fair.settings.default_kind
     return FairHeader(kind=kind, first_published=now, ready_at=now)
+
+
+def _mapped(name: str, kwargs: Any) -> str | None:
+    """Return which task a ``celery.map`` or ``celery.starmap`` runs; chunks are starmaps."""
+    inner = kwargs.get("task") if name in MAPS and isinstance(kwargs, Mapping) else None
+    return inner.get("task") if isinstance(inner, Mapping) else None
 
 
 def _body(args: Any) -> Mapping[str, Any]:

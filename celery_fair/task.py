@@ -128,18 +128,25 @@ def inherit_kind(kind: Kind) -> Iterator[None]:
         yield
 
 
-def apply_here(task: Any, apply: Callable[..., Any], *args: Any, **options: Any) -> Any:
+def apply_here(
+    task: Any,
+    apply: Callable[..., Any],
+    args: Any = None,
+    kwargs: Any = None,
+    *rest: Any,
+    **options: Any,
+) -> Any:
     """Run a task here and now (``task.apply``) with the header that a worker would have received.
 
     Eager calls never come by ``app.send_task``, so this is their seam.
     """
     fair = installed(task.app)
     if fair is None:
-        return apply(*args, **options)
-    fair.prepare_eager(task, options)
+        return apply(args, kwargs, *rest, **options)
+    fair.prepare_eager(task, args, kwargs, options)
     # Inside, the task is the nearest source of a kind, not the block of code around the call.
     with _around(None):
-        return apply(*args, **options)
+        return apply(args, kwargs, *rest, **options)
 
 
 class FairTask:

@@ -194,7 +194,7 @@ def route_by(fair: Fair) -> Callable[[str], dict[str, Any]]:
 
     def ask(name: str) -> dict[str, Any]:
         options: dict[str, Any] = {}
-        fair.prepare(name, None, options)
+        fair.prepare(name, None, None, options)
         return options["router"].route({}, name)
 
     return ask
