@@ -22,6 +22,10 @@ __all__ = ("FairFlask", "batch_view", "interactive_view", "kind_view")
 class FairFlask:
     """Ties a `Fair` to a Flask app: ``app.extensions["celery_fair"]``, and a header if trusted.
 
+    Shared tasks (`fair_task` makes them) look for their app by thread: call
+    ``celery_app.set_default()`` once, as Flask's own page on Celery says, or a request's thread
+    publishes to Celery's default broker.
+
     Trust a header only behind a proxy that removes it from what comes from outside: with it, anyone
     could call bulk interactive.
     """

@@ -305,6 +305,6 @@ def test_importing_does_nothing_and_needs_no_framework() -> None:
         """
     )
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60
     )
     assert done.stdout == "fine\n", done.stderr
