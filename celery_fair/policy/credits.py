@@ -73,7 +73,7 @@ def batch_credit(
 
 
 def interactive_credit(
-    limits: Limits, ahead: Lookahead, *, interactive: int, batch: int, free: int, slots: int
+    limits: Limits, ahead: Lookahead, interactive: int, batch: int, free: int, slots: int
 ) -> int:
     """Interactive messages that may be held: the free slots they may take, and the lookahead."""
     room = limits.interactive_ceiling - interactive

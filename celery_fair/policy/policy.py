@@ -117,11 +117,8 @@ class Policy:
             slots=self.slots,
             memory=self._reserve.memory_seconds(batch_seconds),
         )
-        self._reserve.see_running(
-            self.running_interactive + self._place.others_interactive,
-            batch_seconds,
-            now,
-        )
+        running = self.running_interactive + self._place.others_interactive
+        self._reserve.see_running(running, batch_seconds, now)
         changed = self._observe_mode(load, now)
         self._derive(now)
         return changed
@@ -242,10 +239,8 @@ class Policy:
             return Credits(0, credit)
         if batch < limits.owed_ceiling:
             credit = max(credit, owed)
-        wanted = interactive_credit(
-            limits, ahead, interactive=interactive, batch=batch, free=free, slots=self.slots
-        )
-        return Credits(wanted, credit)
+        slots = self.slots
+        return Credits(interactive_credit(limits, ahead, interactive, batch, free, slots), credit)
 
     def _observe_mode(self, load: Load, now: float) -> Mode | None:
         if not self._serves_both:
