@@ -15,9 +15,11 @@ from celery_fair.cli.remote import NoRemoteControl, Unreachable, ask, broker_url
 from celery_fair.cli.words import plural
 
 if TYPE_CHECKING:
-    from celery_fair.doctor import Finding
+    from celery_fair.app import Fair
+    from celery_fair.doctor import Finding, Replies
 
 SEVERITIES = ("error", "warning", "info")
+NOT_CHECKED = "What workers consume, and with which settings, was not checked."
 STYLES = {"error": "red", "warning": "yellow", "info": "blue"}
 
 
@@ -55,47 +57,61 @@ def doctor(obj: CLIContext, as_json: bool, no_broker: bool, timeout: float) -> N
 
 def _live(app: Any, timeout_seconds: float) -> list[Finding]:
     """Ask the workers; what keeps them from being asked is itself a finding."""
-    from celery_fair.app import Fair
-    from celery_fair.doctor import Replies, live_findings
+    from celery_fair.doctor import live_findings
     from celery_fair.doctor.finding import NO_WORKER, UNREACHABLE
+
+    fair = _active(app)
+    if fair is None:
+        return []
+    try:
+        replies = _ask_all(app, timeout_seconds)
+        if replies is not None:
+            return live_findings(fair, replies)
+        return [
+            NO_WORKER.finding(
+                f"No worker answered within {timeout_seconds:g} s on {broker_url(app)}",
+                NOT_CHECKED,
+                "Start them and ask again; --timeout gives busy ones more time.",
+            )
+        ]
+    except (Unreachable, NoRemoteControl) as error:
+        return [
+            UNREACHABLE.finding(
+                error.message.rstrip("."),
+                NOT_CHECKED,
+                "Run this where the broker can be reached, or with --no-broker.",
+            )
+        ]
+
+
+def _active(app: Any) -> Fair | None:
+    """The app's Fair if it can work; if it can't, the static findings say why."""
+    from celery_fair.app import Fair
     from celery_fair.errors import SettingsError
 
     fair = Fair.of(app)
     try:
-        if fair is None or not fair.settings.enabled:
-            return []
+        return fair if fair is not None and fair.settings.enabled and fair.queues else None
     except SettingsError:
-        return []
-    try:
-        answers = Answers.of(ask(app, "fair_status", timeout_seconds=timeout_seconds))
-        number = len(answers.reports) + len(answers.silent)
-        if not number:
-            return [
-                NO_WORKER.finding(
-                    f"no worker answered within {timeout_seconds:g} s on {broker_url(app)}",
-                    "What workers consume, and with which settings, was not checked.",
-                    "Start them and ask again; --timeout gives busy ones more time.",
-                )
-            ]
-        queues, stats = (
-            ask(app, command, timeout_seconds=timeout_seconds, limit=number)
-            for command in ("active_queues", "stats")
-        )
-    except (Unreachable, NoRemoteControl) as error:
-        return [
-            UNREACHABLE.finding(
-                error.message,
-                "What workers consume, and with which settings, was not checked.",
-                "Run this where the broker can be reached, or with --no-broker.",
-            )
-        ]
-    return live_findings(
-        fair,
-        Replies(
-            answers.reports,
-            {node: _names(reply) for node, reply in queues.items()},
-            {node: reply for node, reply in stats.items() if isinstance(reply, dict)},
-        ),
+        return None
+
+
+def _ask_all(app: Any, timeout_seconds: float) -> Replies | None:
+    """All that the live checks need to know; ``None`` if no worker answers."""
+    from celery_fair.doctor import Replies
+
+    answers = Answers.of(ask(app, "fair_status", timeout_seconds=timeout_seconds))
+    number = len(answers.reports) + len(answers.silent)
+    if not number:
+        return None
+    queues, stats = (
+        ask(app, command, timeout_seconds=timeout_seconds, limit=number)
+        for command in ("active_queues", "stats")
+    )
+    return Replies(
+        answers.reports,
+        {node: _names(reply) for node, reply in queues.items()},
+        {node: reply for node, reply in stats.items() if isinstance(reply, dict)},
     )
 
 
