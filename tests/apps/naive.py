@@ -1,0 +1,263 @@
+"""What one would write first: each double puts one trap back, to show that its test can fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from celery_fair.worker import (
+    dispatcher,
+    internals,
+    lanes,
+    pools,
+    pulling,
+    scheduler,
+    slots,
+    steps,
+    waker,
+    windows,
+)
+from celery_fair.worker.dispatcher import Dispatcher
+from celery_fair.worker.lanes import Lane
+from celery_fair.worker.links import Answer, Link
+from celery_fair.worker.pools import Pool
+from celery_fair.worker.windows import AmqpConsumerWindow, AmqpWindow
+
+DOUBLES: dict[str, Callable[[], None]] = {}
+
+
+def double(install: Callable[[], None]) -> Callable[[], None]:
+    DOUBLES[install.__name__] = install
+    return install
+
+
+@double
+def shut_under_a_pop() -> None:
+    """T1: the gate also stops the reading of a BRPOP that is in flight."""
+    internals.gate_redis_channel = internals.gate_channel
+
+
+@double
+def leave_pops_unread() -> None:
+    """T2: a lost connection's pending BRPOPs are left to ``Channel.close``."""
+    internals.settle_redis_channel = lambda channel: None
+
+
+@double
+def pump_in_the_callback() -> None:
+    """T3: the completion callback itself dispatches the next task."""
+    pools.GeventPool.apply = Pool.apply
+    pools.EventletPool.run_soon = Pool.run_soon
+
+
+@double
+def two_channels_for_solo() -> None:
+    """T4: a channel a lane, though one task blocks the loop that serves both."""
+    pulling.Puller._one_channel = property(lambda self: False)
+
+
+@double
+def start_unasked() -> None:
+    """T6: a request is given to the worker without asking whether it was revoked."""
+
+    def start(self: Dispatcher, lane: Lane, now: float) -> None:
+        held = lane.take(now)
+        self.slots.take(lane.kind, held.request, now)
+        self.policy.start(lane.kind, now)
+        self._process_task(held.request)
+
+    Dispatcher._start = start
+
+
+@double
+def trust_callbacks() -> None:
+    """T7: the slot is given back by the completion callbacks only."""
+    pools.ThreadPool.apply = pools.GeventPool.apply = Pool.apply
+
+
+@double
+def dispatch_while_stopping() -> None:
+    """T9: held tasks are dispatched whatever the state of the pool."""
+    internals.is_running = lambda pool: True
+
+
+@double
+def slots_by_task_id() -> None:
+    """T10: a slot is known by its task's id, which a retry and a second copy share."""
+
+    class ById(slots.Slots):
+        def take(self, kind: Any, request: Any, now: float) -> slots.Slot:
+            for slot in [slot for slot in self._taken if slot.request.id == request.id]:
+                del self._taken[slot]
+            return super().take(kind, request, now)
+
+    dispatcher.Slots = ById
+
+
+@double
+def one_lane_for_new_queues() -> None:
+    """T13: a queue added at run time goes to the first channel, whatever its kind."""
+    from celery_fair.worker.consumer import LaneConsumer
+
+    LaneConsumer._part = lambda self, queue: next(iter(self.parts.values()))
+
+
+@double
+def wait_for_replies() -> None:
+    """T14: ``basic.qos``, ``basic.cancel`` and ``basic.consume`` wait, and so deliver."""
+
+    def set_prefetch(channel: Any, count: int, shared: bool) -> None:
+        channel.basic_qos(0, count, shared)
+
+    def pause_consumer(consumer: Any, queue: str) -> None:
+        consumer.channel.basic_cancel(consumer._active_tags[queue])
+
+    internals.set_prefetch = set_prefetch
+    internals.pause_consumer = pause_consumer
+
+
+@double
+def give_back_to_any_queue() -> None:
+    """T15: what is held for long is requeued, also to a queue that counts deliveries."""
+    AmqpWindow.can_give_back = lambda self: True
+
+
+@double
+def cancel_any_consumer() -> None:
+    """T16: a queue that vanishes without its consumer is left without it."""
+    windows.is_kept = lambda queue: False
+
+
+@double
+def declare_by_hand() -> None:
+    """T17: our queues are declared as plain classic ones."""
+    from kombu import Queue
+
+    from celery_fair.routing import Lanes
+
+    def add_to(self: Lanes, queues: Any) -> None:
+        for names in self.queues.values():
+            for name in names:
+                queues.select_add(Queue(name))
+
+    Lanes.add_to = add_to
+
+
+@double
+def install_late() -> None:
+    """S1: the hooks are put in place when the step starts, after the strategies were made."""
+    install = scheduler.Scheduler.install
+    scheduler.Scheduler.install = lambda self: None
+    start = steps.FairStep.start
+
+    def late(self: steps.FairStep, c: Any) -> None:
+        install(self.scheduler)
+        start(self, c)
+
+    steps.FairStep.start = late
+
+
+@double
+def keep_other_gates() -> None:
+    """S2: our gate comes on top of what Celery has put on the channel."""
+    gate = internals.gate_redis_channel
+
+    def stacked(channel: Any, room: Callable[[], int]) -> None:
+        before = channel.qos.can_consume
+        gate(channel, room)
+        ours = channel.qos.can_consume
+        channel.qos.can_consume = lambda: before() and ours()
+
+    internals.gate_redis_channel = stacked
+
+
+@double
+def scheduled_take_credit() -> None:
+    """S3: a task that waits for its ETA counts as one that waits for a slot."""
+    lanes.Lane.room = lambda lane: lane.credit - len(lane) - lane.limited - lane.scheduled
+
+
+@double
+def limited_are_free() -> None:
+    """S4: a task that waits for its rate limit takes no credit."""
+    lanes.Lane.room = lambda lane: lane.credit - len(lane)
+
+
+@double
+def read_on_the_workers_connection() -> None:
+    """S6: the sensor asks over the worker's own connection and waits for the answer."""
+
+    class Blocking(Link):
+        def __init__(self, c: Any) -> None:
+            self.channel = c.connection.default_channel
+
+        def ask(self, queues: Any, member: Any) -> Answer:
+            return Answer({queue: self.channel._size(queue) for queue in queues}, {})
+
+        def close(self) -> None:
+            """It is not ours."""
+
+    scheduler.Scheduler._make_link = lambda self: Blocking(self.c)
+
+
+@double
+def ask_the_settings() -> None:
+    """S7: whether a lane may pull is looked up in ``app.conf``."""
+    make = pulling.Puller._window
+
+    def asking(self: pulling.Puller, lane: Lane, part: Any) -> windows.Window:
+        window, qos, conf = make(self, lane, part), part.channel.qos, self._c.app.conf
+        ours = qos.can_consume
+        qos.can_consume = lambda: conf.worker_prefetch_multiplier >= 0 and ours()
+        return window
+
+    pulling.Puller._window = asking
+
+
+@double
+def call_the_loop_later() -> None:
+    """S8: the loop is asked to call back, which does not cut its poll short."""
+    waker.Waker.wake = lambda self: None
+
+
+@double
+def wake_nobody() -> None:
+    """S18: a task that ends in a pool's thread gives its slot back, and that is all."""
+    pools.ThreadPool.run_soon = lambda self, pump, wake: None
+
+
+@double
+def prefetch_zero() -> None:
+    """S10: a lane without credit asks for a prefetch count of zero."""
+    AmqpWindow._pause = lambda self: internals.set_prefetch(self.consumer.channel, 0, shared=True)
+
+
+@double
+def whole_room_a_queue() -> None:
+    """S11: each of a lane's consumers gets the whole of its room."""
+    widen = AmqpConsumerWindow._widen
+    AmqpConsumerWindow._widen = lambda self, room: widen(
+        self, room * len(internals.active_queues(self.consumer))
+    )
+
+
+@double
+def leave_the_timer() -> None:
+    """S12: a lost connection leaves its timer entry behind."""
+    scheduler.Scheduler.stop = lambda self: None
+
+
+@double
+def believe_publishers_clocks() -> None:
+    """S17, S21: how late a task is, is told from the publisher's clock."""
+    import time
+
+    start = Dispatcher._start
+
+    def by_wall_clock(self: Dispatcher, lane: Lane, now: float) -> None:
+        oldest = min(lane)
+        if oldest.ready_at is not None:
+            self.policy._gate.note_late(time.time() - oldest.ready_at, now)
+        start(self, lane, now)
+
+    Dispatcher._start = by_wall_clock
