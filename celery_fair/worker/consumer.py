@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from celery_fair.policy.kinds import Kind
+from celery_fair.worker.windows import Window
 
 
 class LaneConsumer:
@@ -17,10 +19,12 @@ class LaneConsumer:
     def __init__(
         self,
         parts: Mapping[Kind, Any],
+        windows: Mapping[Kind, Window],
         kind_of_queue: Callable[[str], Kind],
         on_queues_changed: Callable[[], None],
     ) -> None:
         self.parts = parts
+        self._windows = windows
         self.on_message: Callable[[Any], None] | None = None
         self._kind_of_queue = kind_of_queue
         self._on_queues_changed = on_queues_changed
@@ -35,11 +39,13 @@ class LaneConsumer:
         return [queue for part in self._distinct() for queue in part.queues]
 
     def consume(self, no_ack: bool | None = None) -> None:
-        for part in self._distinct():
-            part.consume(no_ack)
-        self._on_queues_changed()
+        with self._frozen():
+            for part in self._distinct():
+                part.consume(no_ack)
 
     def cancel(self) -> None:
+        for window in self._windows.values():
+            window.freeze()
         for part in self._distinct():
             part.cancel()
 
@@ -53,15 +59,25 @@ class LaneConsumer:
 
     def cancel_by_queue(self, queue: Any) -> None:
         name = getattr(queue, "name", queue)
-        for part in self._distinct():
-            part.cancel_by_queue(name)
-        self._on_queues_changed()
+        with self._frozen():
+            for part in self._distinct():
+                part.cancel_by_queue(name)
 
     def purge(self) -> int:
         return sum(part.purge() for part in self._distinct())
 
     def qos(self, **_: Any) -> None:
         """Ignored: each lane's window is its own."""
+
+    @contextmanager
+    def _frozen(self) -> Iterator[None]:
+        """Keep the windows as they are while Celery waits for the broker."""
+        for window in self._windows.values():
+            window.freeze()
+        yield
+        for window in self._windows.values():
+            window.thaw()
+        self._on_queues_changed()
 
     def _part(self, queue: str) -> Any:
         return self.parts[self._kind_of_queue(queue)]

@@ -141,8 +141,15 @@ class Dispatcher:
                 return False
             self._start(self.lanes[kind], now)
             if self.pool.one_task_a_turn:
+                self._ask_anew()
                 return True
         return False
+
+    def _ask_anew(self) -> None:
+        """The task has held up the loop: what the broker has sent meanwhile is still unread."""
+        now = monotonic()
+        for lane in self.lanes.values():
+            lane.asked_at = now
 
     def _ask_first(self, round_trip_seconds: float) -> None:
         """Look again when the interactive lane has had time to answer."""

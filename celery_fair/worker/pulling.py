@@ -65,7 +65,7 @@ class Puller:
         lanes = self._lanes()
         parts = self._parts()
         windows = self._windows(lanes, parts)
-        consumer = LaneConsumer(parts, self._kind_of_queue, self._on_queues_changed)
+        consumer = LaneConsumer(parts, windows, self._kind_of_queue, self._on_queues_changed)
         for kind, part in parts.items():
             self._deliver_to(consumer, part, lanes[kind], windows[kind])
         if self._driver == "redis" and self._c.hub is None:

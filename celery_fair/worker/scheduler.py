@@ -220,6 +220,8 @@ class Scheduler:
 
     def _on_answer(self, answer: Answer) -> None:
         now = monotonic()
+        for window in self.dispatcher.windows.values():
+            window.measured(self.sensor.latency_seconds)
         if answer.members:
             self.fleet.hear(answer.members, now)
             self.sensor.leave(self.fleet.forgotten(now))
@@ -260,6 +262,7 @@ class Scheduler:
             kind for kind in KINDS if self.pulling and self.pulling.consumer.parts[kind].queues
         ]
         self.policy.serve(kinds or KINDS, monotonic())
+        self.dispatcher.grant()
 
     def _call_later(self, seconds: float, callback: Callable[[], None]) -> Any:
         return self.c.timer.call_after(seconds, callback)

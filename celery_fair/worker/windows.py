@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from celery_fair.worker import internals
 from celery_fair.worker.lanes import Lane
+
+logger = logging.getLogger(__name__)
 
 MAX_PREFETCH = 65_535
 """The largest ``prefetch_count`` of AMQP 0-9-1, a short; kombu turns prefetching *off* above it."""
@@ -18,16 +21,26 @@ class Window:
     """Nothing to do: a transport whose pulling can't be held back, so its lane is never shut."""
 
     round_trip_seconds = 0.005
+    """How long a message that is ready may take to come: until then, silence means nothing."""
 
     def __init__(self, lane: Lane, consumer: Any) -> None:
         self.lane = lane
         self.consumer = consumer
+
+    def measured(self, round_trip_seconds: float) -> None:
+        """The broker has just answered in that time."""
 
     def delivered(self, message: Any) -> None:
         """A message of this lane has come."""
 
     def follow(self) -> None:
         """The lane's room has changed."""
+
+    def freeze(self) -> None:
+        """Celery is about to consume, which waits for the broker: change nothing meanwhile."""
+
+    def thaw(self) -> None:
+        """Celery consumes: the window may follow again."""
 
     def settle(self) -> None:
         """The connection is lost and about to be closed."""
@@ -50,11 +63,12 @@ class VirtualWindow(Window):
 class RedisWindow(Window):
     """Redis: the same, but a BRPOP under way is always read."""
 
-    round_trip_seconds = 0.003
-
     def __init__(self, lane: Lane, consumer: Any) -> None:
         super().__init__(lane, consumer)
         internals.gate_redis_channel(consumer.channel, lane.room)
+
+    def measured(self, round_trip_seconds: float) -> None:
+        self.round_trip_seconds = with_measured(self.round_trip_seconds, round_trip_seconds)
 
     def settle(self) -> None:
         internals.settle_redis_channel(self.consumer.channel)
@@ -122,7 +136,11 @@ class AmqpWindow(Window):
 
     def __init__(self, lane: Lane, consumer: Any) -> None:
         super().__init__(lane, consumer)
-        self._paused = False
+        connection = consumer.channel.connection.client
+        self._errors = connection.connection_errors + connection.channel_errors
+        self._frozen = True
+        self._shut = False
+        self._paused: set[str] = set()
         self._count = 0
         self._unacked = 0
         self._first_tag = 0
@@ -137,47 +155,70 @@ class AmqpWindow(Window):
         if delivery_tag >= self._first_tag:
             self._unacked -= 1
 
+    def freeze(self) -> None:
+        """RabbitMQ 3.10 crashes a channel on which a consumer is cancelled before consume-ok."""
+        self._frozen = True
+        self._prefetch(self._unacked + 1)  # a channel's first window is unlimited
+
+    def thaw(self) -> None:
+        self._resume()
+        self._frozen = False
+
+    def measured(self, round_trip_seconds: float) -> None:
+        self.round_trip_seconds = with_measured(self.round_trip_seconds, round_trip_seconds)
+
     def follow(self) -> None:
+        if self._frozen:
+            return
+        try:
+            self._follow()
+        except self._errors as error:  # the loop will find the connection lost by itself
+            logger.debug("celery-fair: the window of %s can't follow: %r", self.lane.kind, error)
+            self._frozen = True
+
+    def _follow(self) -> None:
         room, credit = self.lane.room(), self.lane.credit
         slack = credit // 2
-        if self._paused:
+        if self._shut:
             if room > 0:
                 self._widen(room)
             return
         allowance = self._count - self._unacked
         if credit <= 0 or (allowance - room > slack and room <= 0):
+            self._shut = True
             self._pause()
         elif allowance - room > slack or (room > 0 and allowance <= 0) or room - allowance > slack:
             self._widen(room)
 
     def _widen(self, room: int) -> None:
         self._prefetch(self._unacked + max(room, 1))
-        for queue in internals.active_queues(self.consumer) if self._paused else ():
-            if not self._is_kept(queue):
-                internals.resume_consumer(self.consumer, queue)
-        self._paused = False
+        self._resume()
 
     def _pause(self) -> None:
-        self._paused = True
-        kept = False
-        for queue in internals.active_queues(self.consumer):
-            if self._is_kept(queue):
-                kept = True
-            else:
-                internals.pause_consumer(self.consumer, queue)
-        if kept:
+        for queue in self._pausable():
+            internals.pause_consumer(self.consumer, queue)
+            self._paused.add(queue)
+        if len(self._paused) < len(internals.active_queues(self.consumer)):
             self._prefetch(max(self._unacked, 1))
+
+    def _resume(self) -> None:
+        for queue in self._paused.intersection(internals.active_queues(self.consumer)):
+            internals.resume_consumer(self.consumer, queue)
+        self._paused.clear()
+        self._shut = False
 
     def _prefetch(self, count: int) -> None:
         self._count = min(count, MAX_PREFETCH)
         internals.set_prefetch(self.consumer.channel, self._count, shared=True)
 
-    def _is_kept(self, queue: str) -> bool:
-        """Whether the queue would vanish, or change hands, without its consumer."""
-        return is_kept(self._queue(queue))
-
-    def _queue(self, name: str) -> Any:
-        return next(queue for queue in self.consumer.queues if queue.name == name)
+    def _pausable(self) -> list[str]:
+        """The queues consumed now that neither vanish nor change hands without their consumer."""
+        active = set(internals.active_queues(self.consumer)) - self._paused
+        return [
+            queue.name
+            for queue in self.consumer.queues
+            if queue.name in active and not is_kept(queue)
+        ]
 
     def can_give_back(self) -> bool:
         """Not to a quorum queue: it counts deliveries, and drops a message after twenty."""
@@ -192,22 +233,23 @@ class AmqpConsumerWindow(AmqpWindow):
     """
 
     def _widen(self, room: int) -> None:
-        queues = internals.active_queues(self.consumer)
-        changed = [queue for queue in queues if not self._is_kept(queue)]
-        if not self._paused:
-            for queue in changed:
-                internals.pause_consumer(self.consumer, queue)
+        self._pause()
         self._first_tag = self._last_tag + 1
         self._unacked = 0
-        share = max(room // max(len(queues), 1), 1)
-        self._count = share * max(len(queues), 1)
-        internals.set_prefetch(self.consumer.channel, min(share, MAX_PREFETCH), shared=False)
-        for queue in changed:
-            internals.resume_consumer(self.consumer, queue)
-        self._paused = False
+        self._prefetch(room)
+        self._resume()
 
     def _prefetch(self, count: int) -> None:
-        """Can't be changed under a consumer that is kept."""
+        queues = max(len(internals.active_queues(self.consumer)), 1)
+        share = min(max(count // queues, 1), MAX_PREFETCH)
+        self._count = share * queues
+        internals.set_prefetch(self.consumer.channel, share, shared=False)
+
+
+def with_measured(known_seconds: float, measured_seconds: float) -> float:
+    """Twice the round trip, smoothed: between 1 ms, which a busy loop takes, and 50 ms."""
+    smoothed = 0.8 * known_seconds + 0.2 * 2 * measured_seconds
+    return min(max(smoothed, 0.001), 0.05)
 
 
 def is_quorum(queue: Any) -> bool:
