@@ -101,6 +101,15 @@ def test_it_opens_only_when_both_signals_are_under_half(policy):
     assert policy.observe(Load(2, 5, interactive_oldest_wait_seconds=0.14), 2.2) is Mode.OPEN
 
 
+def test_a_backlog_over_half_of_the_threshold_keeps_it_protected(policy):
+    policy.observe(Load(50, 5), 1.0)
+    for _ in range(2):
+        policy.finish(INTERACTIVE, 1.5, 0.5)
+    assert policy.observe(Load(2, 5, interactive_oldest_wait_seconds=0.2), 2.0) is None
+    assert policy.observe(Load(7, 5), 2.1) is None  # 7 - 2 free is not under 5
+    assert policy.observe(Load(6, 5), 2.2) is Mode.OPEN
+
+
 def test_a_half_late_start_keeps_it_protected_for_a_second(policy):
     policy.observe(Load(50, 5), 1.0)
     policy.finish(BATCH, 1.9, 0.5)
