@@ -71,6 +71,11 @@ class Dispatcher:
         for window in self.windows.values():
             window.settle()
 
+    def measured(self, round_trip_seconds: float) -> None:
+        """The broker has just answered in that time."""
+        for window in self.windows.values():
+            window.measured(round_trip_seconds)
+
     def flushed(self) -> None:
         """The pool has dropped the jobs that no child had accepted."""
         self.pool.on_flushed(self.slots)

@@ -61,8 +61,11 @@ def is_known(request: Any) -> bool:
 
 
 def is_running(pool: Any) -> bool:
-    """Whether the pool takes work: false once a warm shutdown has closed it."""
-    return bool(pool._state == pool.RUN)
+    """Whether the pool takes work: false from the signal for a warm shutdown on.
+
+    The loop of gevent and eventlet may take two seconds to notice the signal, and close the pool.
+    """
+    return bool(pool._state == pool.RUN) and state.should_stop is None
 
 
 # --- kombu virtual transports ----------------------------------------------------------------

@@ -48,7 +48,9 @@ class Puller:
         c: Any,
         kind_of_queue: Callable[[str], Kind],
         pool: Pool,
+        *,
         batch_first: Callable[[], bool],
+        others_may_take: Callable[[], bool],
         waker: Waker,
         on_queues_changed: Callable[[], None],
     ) -> None:
@@ -56,6 +58,7 @@ class Puller:
         self._kind_of_queue = kind_of_queue
         self._pool = pool
         self._batch_first = batch_first
+        self._others_may_take = others_may_take
         self._waker = waker
         self._on_queues_changed = on_queues_changed
         self._receiving: Lane | None = None
@@ -163,13 +166,11 @@ class Puller:
         Nothing has seen it yet, so no event, log line or request has to be undone.
         """
         return (
-            self.others_may_take()
+            self._others_may_take()
             and lane.room() + lane.credit // 2 <= 0
             and self._pool.is_running()
             and window.can_give_back()
         )
-
-    others_may_take: Callable[[], bool] = staticmethod(lambda: False)
 
     def scheduled(self) -> None:
         """The message being received waits for its ETA."""

@@ -6,6 +6,7 @@ import logging
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from celery_fair.doctor import static_findings
 from celery_fair.policy.kinds import KINDS
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 def announce(scheduler: Scheduler) -> None:
-    """Log one line on the split of the slots, the gate, and the parts that are active."""
+    """Log one line on the split of the slots, the gate and the active parts, then the warnings."""
     view, settings = scheduler.policy.view(monotonic()), scheduler.settings
     lanes = " ".join(f"{kind}={','.join(scheduler.queue_names(kind)) or '-'}" for kind in KINDS)
     logger.info(
@@ -29,6 +30,11 @@ def announce(scheduler: Scheduler) -> None:
         settings.protect_backlog,
         settings.protect_wait_seconds,
         lanes,
-        "on" if scheduler.can_measure else "off: this transport's queues can't be measured",
+        "on"
+        if scheduler.measuring.is_possible
+        else "off: this transport's queues can't be measured",
         settings.mode,
     )
+    for finding in static_findings(scheduler.c.app):
+        if finding.severity != "info":
+            logger.warning("celery-fair: %s", finding.line())

@@ -31,7 +31,7 @@ def report(scheduler: Scheduler) -> dict[str, Any]:
     now = monotonic()
     to_epoch = time.time() - now
     view = scheduler.policy.view(now)
-    dispatcher, sensor = scheduler.dispatcher, scheduler.sensor
+    dispatcher, sensor = scheduler.dispatcher, scheduler.measuring.sensor
     return {
         "version": celery_fair.__version__,
         "mode": scheduler.settings.mode,
@@ -61,7 +61,7 @@ def report(scheduler: Scheduler) -> dict[str, Any]:
             None if view.last_batch_start is None else view.last_batch_start + to_epoch
         ),
         "sensor": {
-            "available": scheduler.can_measure and sensor.ready is not None,
+            "available": scheduler.measuring.is_possible and sensor.ready is not None,
             "reads": sensor.reads,
             "failures": sensor.failures,
             "latency_seconds": round(sensor.latency_seconds, 5),
@@ -100,5 +100,5 @@ def _ready(scheduler: Scheduler, kind: Kind, now: float) -> dict[str, int] | Non
         return None
     if backlog == scheduler.lanes[kind].waiting:
         return {}
-    counts = scheduler.sensor.ready or {}
+    counts = scheduler.measuring.sensor.ready or {}
     return {queue: counts[queue] for queue in scheduler.queues(kind) if counts.get(queue)}

@@ -8,6 +8,7 @@ from celery import bootsteps
 
 from celery_fair.app import Fair
 from celery_fair.worker.scheduler import Scheduler
+from celery_fair.worker.startup import announce
 from celery_fair.worker.status import summary
 
 
@@ -26,12 +27,11 @@ class FairStep(bootsteps.StartStopStep):
         self.enabled = fair is not None and fair.settings.enabled
         if fair is not None and self.enabled:
             self.scheduler = c.controller.fair = Scheduler(c, fair)
-            self.scheduler.install()
 
     def start(self, c: Any) -> None:
         self.scheduler.connect()
         if not c.restart_count:
-            self.scheduler.announce()
+            announce(self.scheduler)
 
     def register_with_event_loop(self, c: Any, hub: Any) -> None:
         self.scheduler.register_with_event_loop(hub)

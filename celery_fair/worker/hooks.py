@@ -1,0 +1,63 @@
+"""What Celery is given instead of its own: put where the task strategies will look it up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from celery_fair.worker import internals
+from celery_fair.worker.dispatcher import Dispatcher
+
+
+class Hooks:
+    """Wraps methods of one ``Consumer`` and its pool, on the instances, before ``Tasks`` starts.
+
+    A strategy captures ``on_task_request``, ``pool.apply_async``, ``apply_eta_task`` and the two
+    ``_limit_*`` when it is made, so that later is too late.
+    """
+
+    def __init__(self, c: Any, dispatcher: Dispatcher) -> None:
+        self._c = c
+        self._dispatcher = dispatcher
+
+    def observe(self) -> None:
+        """Count what passes by."""
+        c, pool, dispatcher = self._c, self._c.pool, self._dispatcher
+        c.on_task_request = dispatcher.on_task_request
+        c.on_close = c.blueprint.on_close = partial(self._on_close, c.on_close)
+        pool.apply_async = partial(dispatcher.apply_async, pool.apply_async)
+
+    def enforce(self) -> None:
+        """Hold what arrives, and know what waits for its time or its rate."""
+        self.observe()
+        c = self._c
+        c.apply_eta_task = partial(self._apply_eta_task, c.apply_eta_task)
+        c._limit_task = partial(self._limit_task, c._limit_task)
+        c._limit_post_eta = partial(self._limit_post_eta, c._limit_post_eta)
+        c.on_connection_error_after_connected = partial(
+            self._on_connection_error, c.on_connection_error_after_connected
+        )
+
+    def _apply_eta_task(self, apply: Callable[[Any], Any], request: Any) -> None:
+        internals.message_of(request).fair_lane.scheduled -= 1
+        apply(request)
+
+    def _limit_task(self, limit: Callable[..., Any], request: Any, *args: Any) -> Any:
+        internals.message_of(request).fair_lane.limited += 1
+        request.fair_limited = True
+        return limit(request, *args)
+
+    def _limit_post_eta(self, limit: Callable[..., Any], request: Any, *args: Any) -> Any:
+        internals.message_of(request).fair_lane.scheduled -= 1
+        return self._limit_task(limit, request, *args)
+
+    def _on_connection_error(self, handle: Callable[[Any], None], error: Any) -> None:
+        """Hold nothing more, before Celery cleans up what is left of the connection."""
+        self._dispatcher.disconnect()
+        handle(error)
+
+    def _on_close(self, close: Callable[[], None]) -> None:
+        """Celery's own ``on_close`` flushes the pool; the blueprint has bound it early."""
+        close()
+        self._dispatcher.flushed()
