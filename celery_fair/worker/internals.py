@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Protocol
@@ -16,6 +17,8 @@ from typing import Any, Protocol
 from celery.worker import state
 
 SOCKET_TIMEOUT_SECONDS = 1.0
+STALE_TAGS = 64
+"""Cancelled consumers of a channel whose callback is kept for deliveries under way."""
 
 
 class Restorable(Protocol):
@@ -65,7 +68,8 @@ def is_running(pool: Any) -> bool:
 
     The loop of gevent and eventlet may take two seconds to notice the signal, and close the pool.
     """
-    return bool(pool._state == pool.RUN) and state.should_stop is None
+    stopping = state.should_stop is not None and state.should_stop is not False
+    return bool(pool._state == pool.RUN) and not stopping
 
 
 # --- kombu virtual transports ----------------------------------------------------------------
@@ -240,9 +244,18 @@ def pause_consumer(consumer: Any, queue: str) -> None:
 
 
 def resume_consumer(consumer: Any, queue: str) -> None:
-    """Consume again under the same tag, which is free since the channel keeps the order."""
-    tag = consumer._active_tags[queue]
+    """Consume again under a new tag.
+
+    A quorum queue goes on counting the deliveries of a cancelled consumer that has messages
+    unacknowledged; under the same tag RabbitMQ sees a gap, delivers those again, or (3.10) crashes
+    the channel with 541. What is under way to an old tag still finds its callback, for a while.
+    """
     bound = consumer._queues[queue]
+    stale: deque[str] = consumer.__dict__.setdefault("fair_stale_tags", deque())
+    stale.append(consumer._active_tags[queue])
+    if len(stale) > STALE_TAGS:
+        consumer.channel.callbacks.pop(stale.popleft(), None)
+    tag = consumer._add_tag(bound)
     bound.consume(tag, consumer._receive_callback, no_ack=consumer.no_ack, nowait=True)
 
 
