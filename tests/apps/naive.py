@@ -57,6 +57,12 @@ def two_channels_for_solo() -> None:
 
 
 @double
+def solo_takes_turns() -> None:
+    """T4: one channel, but its queues in kombu's own order, which is a round robin."""
+    internals.pull_in_order = lambda channel, queues: None
+
+
+@double
 def start_unasked() -> None:
     """T6: a request is given to the worker without asking whether it was revoked."""
 
