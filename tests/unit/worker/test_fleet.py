@@ -1,0 +1,147 @@
+"""The fleet: whose words count, for how long, and what they add up to."""
+
+from __future__ import annotations
+
+import json
+
+from celery_fair.policy import Member
+from celery_fair.worker.fleet import FORGOTTEN_SECONDS, LOST_AFTER, MAX_WORD, Fleet
+
+QUEUES = ["celery", "celery.batch"]
+
+
+def _member(name: str, slots: int = 1, interactive: int = 0, batch: int = 0) -> Member:
+    defaults = {
+        "name": name,
+        "slots": slots,
+        "running_interactive": interactive,
+        "running_batch": batch,
+    }
+    fields = {field: defaults.get(field, 0.0) for field in Member.__dataclass_fields__}
+    return Member(**fields)
+
+
+class _Town:
+    """Some fleets that hear each other through one board, as through Redis's hash."""
+
+    def __init__(self, *names: str, queues: list[str] = QUEUES) -> None:
+        self.board: dict[str, str] = {}
+        self.fleets = {name: Fleet(name) for name in names}
+        self.queues = queues
+
+    def speak(self, *names: str, **member: int) -> None:
+        for name in names or self.fleets:
+            self.board[name] = self.fleets[name].word(_member(name, **member), self.queues)
+
+    def view(self, name: str, now: float, **member: int):
+        self.fleets[name].hear(self.board, now)
+        return self.fleets[name].view(_member(name, **member), now)
+
+
+def test_members_add_up():
+    town = _Town("a", "b", "c")
+    town.speak(slots=2, batch=1)
+    view = town.view("b", 0.0, slots=2, batch=2)
+    assert (view.workers, view.slots, view.running_batch) == (3, 6, 4)
+
+
+def test_each_member_has_its_own_place_in_the_line_whoever_looks():
+    town = _Town("a", "b", "c")
+    town.speak(slots=2)
+    assert [town.view(name, 0.0, slots=2).slots_before for name in "abc"] == [0, 2, 4]
+
+
+def test_a_worker_whose_own_words_do_not_come_back_has_no_view():
+    town = _Town("a", "b")
+    town.speak("b")
+    assert town.view("a", 0.0) is None
+
+
+def test_a_worker_that_has_not_heard_itself_for_long_has_no_view():
+    town = _Town("a")
+    town.speak()
+    assert town.view("a", 0.0) is not None
+    assert town.view("a", LOST_AFTER + 0.1) is None
+
+
+def test_a_word_that_repeats_itself_is_silence():
+    """A dead member's last word stays in Redis; only a new one shows that it lives."""
+    town = _Town("a", "b")
+    town.speak()
+    for second in range(1, LOST_AFTER + 2):
+        town.speak("a")
+        view = town.view("a", float(second))
+        assert view.workers == (2 if second <= LOST_AFTER + 1 else 1)
+    town.speak("a")
+    assert town.view("a", LOST_AFTER + 2.1).workers == 1
+
+
+def test_a_member_that_speaks_again_counts_again():
+    town = _Town("a", "b")
+    town.speak()
+    town.view("a", 0.0)
+    town.speak("a")
+    assert town.view("a", 10.0).workers == 1
+    town.speak()
+    assert town.view("a", 11.0).workers == 2
+
+
+def test_members_of_other_queues_are_another_fleet():
+    town = _Town("a", "b")
+    town.speak("a")
+    town.board["b"] = town.fleets["b"].word(_member("b"), ["celery"])
+    assert town.view("a", 0.0).workers == 1
+
+
+def test_the_order_of_queues_does_not_part_a_fleet():
+    town = _Town("a", "b")
+    town.speak("a")
+    town.board["b"] = town.fleets["b"].word(_member("b"), reversed(QUEUES))
+    assert town.view("a", 0.0).workers == 2
+
+
+def test_a_member_that_takes_leave_is_gone_at_once():
+    town = _Town("a", "b")
+    town.speak()
+    town.view("a", 0.0)
+    del town.board["b"]
+    assert town.view("a", 0.1).workers == 1
+
+
+def test_words_of_another_version_or_no_words_at_all_are_not_counted():
+    town = _Town("a")
+    town.speak()
+    word = json.loads(town.board["a"])
+    town.board |= {
+        "newer": json.dumps({**word, "new_field": 1}),
+        "older": json.dumps({"queues": QUEUES, "sequence": 1}),
+        "noise": "\x00not json",
+        "list": "[1, 2]",
+        "number": "7",
+        "long": json.dumps({**word, "pad": "x" * MAX_WORD}),
+    }
+    assert town.view("a", 0.0).workers == 1
+
+
+def test_a_member_that_changes_its_queues_leaves_the_fleet():
+    town = _Town("a", "b")
+    town.speak()
+    assert town.view("a", 0.0).workers == 2
+    town.board["b"] = town.fleets["b"].word(_member("b"), ["celery"])
+    assert town.view("a", 0.5).workers == 1
+
+
+def test_names_that_were_silent_for_long_are_told_to_be_removed():
+    town = _Town("a", "b")
+    town.speak()
+    town.view("a", 0.0)
+    town.speak("a")
+    town.view("a", FORGOTTEN_SECONDS + 0.5)
+    assert town.fleets["a"].forgotten(FORGOTTEN_SECONDS + 1.0) == ["b"]
+
+
+def test_a_larger_fleet_speaks_less_often():
+    town = _Town(*(f"w{number}" for number in range(200)))
+    town.speak()
+    town.view("w0", 0.0)
+    assert town.fleets["w0"].say_seconds == 4.0

@@ -1,0 +1,92 @@
+"""Slots: taken by a dispatch, given back once."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+
+from celery_fair.policy.kinds import BATCH, INTERACTIVE
+from celery_fair.worker.slots import Slots
+
+
+def _request(time_start: float | None = None) -> SimpleNamespace:
+    return SimpleNamespace(time_start=time_start)
+
+
+def _slots() -> tuple[Slots, list[int]]:
+    freed: list[int] = []
+    return Slots(lambda: freed.append(1)), freed
+
+
+def test_a_slot_is_given_back_once_however_often_it_is_released():
+    slots, freed = _slots()
+    slot = slots.take(BATCH, _request(), 1.0)
+    assert len(slots) == 1
+    slot.release()
+    slot.release("a result, as callbacks are called")
+    assert len(slots) == 0
+    assert list(slots.finished) == [slot]
+    assert freed == [1]
+
+
+def test_two_dispatches_of_one_request_are_two_slots():
+    """A retry reuses the task id, and here even the request."""
+    slots, _ = _slots()
+    request = _request()
+    first, second = slots.take(BATCH, request, 1.0), slots.take(BATCH, request, 2.0)
+    first.release()
+    assert len(slots) == 1
+    assert request.fair_slot is second
+
+
+def test_of_many_threads_one_gives_the_slot_back():
+    slots, freed = _slots()
+    for _ in range(50):
+        slot = slots.take(BATCH, _request(), 1.0)
+        threads = [threading.Thread(target=slot.release) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(freed) == len(slots.finished) == 50
+
+
+def test_the_oldest_start_of_each_kind():
+    slots, _ = _slots()
+    assert slots.oldest_started_at(BATCH) is None
+    slots.take(BATCH, _request(), 3.0)
+    slots.take(BATCH, _request(), 2.0)
+    slots.take(INTERACTIVE, _request(), 1.0)
+    assert slots.oldest_started_at(BATCH) == 2.0
+    assert slots.oldest_started_at(INTERACTIVE) == 1.0
+
+
+def test_a_flush_frees_the_slots_of_jobs_that_no_child_had_accepted():
+    slots, _ = _slots()
+    waiting = slots.take(BATCH, _request(time_start=None), 1.0)
+    running = slots.take(BATCH, _request(time_start=5.0), 1.0)
+    slots.release_unaccepted()
+    assert list(slots.finished) == [waiting]
+    assert len(slots) == 1
+    running.release()
+    assert len(slots) == 0
+
+
+def test_the_audit_frees_what_celery_no_longer_knows_but_not_what_is_young_or_known():
+    slots, _ = _slots()
+    known, lost, young = _request(), _request(), _request()
+    slots.take(BATCH, known, 1.0)
+    leaked = slots.take(INTERACTIVE, lost, 1.0)
+    slots.take(BATCH, young, 9.0)
+    found = slots.audit(lambda request: request is known, started_before=5.0)
+    assert found == [leaked]
+    assert slots.audited == 1
+    assert len(slots) == 2
+
+
+def test_an_audited_slot_that_is_released_after_all_counts_once():
+    slots, freed = _slots()
+    slot = slots.take(BATCH, _request(), 1.0)
+    slots.audit(lambda request: False, started_before=5.0)
+    slot.release()
+    assert freed == [1]
