@@ -19,8 +19,6 @@ from celery.worker import state
 SOCKET_TIMEOUT_SECONDS = 1.0
 STALE_TAGS = 64
 """Cancelled consumers of a channel whose callback is kept for deliveries under way."""
-STALE_TAGS = 64
-"""Cancelled consumers of a channel whose callback is kept for deliveries under way."""
 
 
 class Restorable(Protocol):
