@@ -5,6 +5,8 @@ from __future__ import annotations
 from celery_fair.policy.estimates import RunTime
 from celery_fair.policy.limits import Limits
 
+_SOON_SECONDS = 5.0
+
 
 class Lookahead:
     """The work that frees its slot within ``lookahead_seconds``, counted in tasks.
@@ -16,13 +18,14 @@ class Lookahead:
 
     __slots__ = (
         "_batch_per_slot", "_batch_stuck", "_interactive_per_slot", "_interactive_stuck",
-        "batch_most", "cap",
+        "_seconds", "batch_most", "cap",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self._interactive_per_slot = self._batch_per_slot = 0.0
         self._interactive_stuck = self._batch_stuck = 0
         self.cap = 0
+        self._seconds = 0.0
         self.batch_most = 1
 
     def configure(
@@ -30,6 +33,7 @@ class Lookahead:
     ) -> None:
         """Take new means; ``slots * multiplier`` limits a lane's lookahead, 0 is no limit."""
         self.cap = slots * multiplier
+        self._seconds = seconds
         self._interactive_per_slot = seconds / interactive.mean if interactive.mean else 0.0
         self._batch_per_slot = seconds / batch.mean if batch.mean else 0.0
         self._interactive_stuck = interactive.stuck
@@ -47,6 +51,15 @@ class Lookahead:
         count = (runs - self._interactive_stuck) * own
         count += (batch - self._batch_stuck) * self._batch_per_slot
         return self._capped(int(count))
+
+    def batch_slot_frees_soon(self, batch: int) -> bool:
+        """Whether one of these batch tasks ends within seconds, so that the next may be held.
+
+        Where all guaranteed slots are in use and ``share * slots`` is a whole number, what is lost
+        between two batch tasks is never made up.
+        """
+        per_second = (batch - self._batch_stuck) * self._batch_per_slot
+        return per_second * _SOON_SECONDS >= self._seconds > 0
 
     def batch(self, batch: int, places: int) -> int:
         """Batch slots that free within the lookahead; ``places`` may start at once."""

@@ -237,7 +237,8 @@ class Policy:
         )
         if limits.leans and free > keep and credit:
             return Credits(0, credit)
-        if batch < limits.owed_ceiling:
+        room = limits.owed_ceiling - batch
+        if room > 0 or (room == 0 and ahead.batch_slot_frees_soon(batch)):
             credit = max(credit, owed)
         slots = self.slots
         return Credits(interactive_credit(limits, ahead, interactive, batch, free, slots), credit)

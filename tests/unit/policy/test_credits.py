@@ -95,9 +95,16 @@ def test_an_unknown_batch_backlog_is_as_good_as_one():
     assert policy.credits(0.0).batch == 1
 
 
-def test_batch_at_its_guarantee_holds_no_more():
-    policy = worker(interactive=6, batch=2)
-    assert policy.credits(9.0).batch == 0
+def test_batch_at_its_guarantee_holds_no_more_unless_it_is_owed_and_soon_ends():
+    for seconds, held in ((4.0, 1), (30.0, 0)):
+        policy = worker(10, interactive=10, run=(1.0, seconds))
+        policy.observe(BOTH_WAIT, 20.0)
+        for _ in range(2):  # 0.2 of ten slots: with two running the debt stands still
+            policy.finish(INTERACTIVE, 20.0, 1.0)
+            policy.start(BATCH, 20.0)
+        assert policy.view(20.0).batch_owed
+        assert policy.credits(20.0).batch == held
+    assert worker(interactive=6, batch=2).credits(9.0).batch == 0  # not owed
 
 
 def test_tiny_owed_batch_is_held_in_number():

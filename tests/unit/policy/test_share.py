@@ -45,6 +45,13 @@ def test_batch_is_owed_when_the_debt_covers_one_task():
     assert policy.view(1.26).batch_owed  # 2 s / 1.6
 
 
+def test_a_batch_task_that_runs_longer_than_the_mean_counts_with_its_age():
+    policy = policy_with()
+    policy.observe(Load(5, 5, batch_oldest_run_seconds=8.0), 0.0)
+    assert not policy.view(4.9).batch_owed
+    assert policy.view(5.1).batch_owed  # 8 s / 1.6
+
+
 def test_debt_is_bounded_below_by_one_task():
     policy = policy_with()
     for _ in range(7):
