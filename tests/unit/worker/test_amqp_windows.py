@@ -1,0 +1,234 @@
+"""RabbitMQ's windows: which commands a lane's room becomes."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from kombu import Queue
+
+from celery_fair.policy.kinds import BATCH
+from celery_fair.worker.internals import STALE_TAGS
+from celery_fair.worker.lanes import Lane
+from celery_fair.worker.windows import (
+    MAX_PREFETCH,
+    AmqpConsumerWindow,
+    AmqpWindow,
+    is_kept,
+    is_quorum,
+)
+from tests.unit.worker.amqp_channel import FakeConsumer
+
+SHARED = True
+
+
+class Rig:
+    """A lane with its window, told what Celery and the broker do."""
+
+    def __init__(self, window_class: type[AmqpWindow], *queues: Queue) -> None:
+        self.consumer = FakeConsumer(*(queues or (Queue("batch"),)))
+        self.channel = self.consumer.channel
+        self.lane = Lane(BATCH, 0.0, 1000)
+        self.window = window_class(self.lane, self.consumer)
+        self._tag = 0
+
+    def begin(self) -> None:
+        """Celery consumes, as at the start of a connection."""
+        self.window.freeze()
+        self.window.thaw()
+        self.channel.take()
+
+    def grant(self, credit: int) -> list[tuple]:
+        """What is sent when the lane gets this credit."""
+        self.lane.grant(credit, 0.0)
+        self.window.follow()
+        return self.channel.take()
+
+    def deliver(self) -> int:
+        """A message comes and is held."""
+        self._tag += 1
+        self.window.delivered(SimpleNamespace(delivery_tag=self._tag))
+        self.lane.hold(object(), 0.0, None, 0.0)
+        return self._tag
+
+    def start(self) -> None:
+        """The first message held is given to the pool, and stays unacknowledged (late)."""
+        self.lane.take(0.0)
+
+
+@pytest.fixture(params=[AmqpWindow, AmqpConsumerWindow])
+def rig(request) -> Rig:
+    rig = Rig(request.param)
+    rig.begin()
+    return rig
+
+
+def test_before_celery_consumes_the_channel_is_not_unlimited():
+    rig = Rig(AmqpWindow)
+    rig.window.freeze()
+    assert rig.channel.take() == [("qos", 1, SHARED)]
+
+
+def test_nothing_is_sent_while_celery_waits_for_the_broker(rig):
+    rig.window.freeze()
+    rig.channel.take()
+    assert rig.grant(0) == []
+    assert rig.grant(5) == []
+
+
+def test_zero_credit_cancels_the_consumer_since_a_prefetch_of_zero_is_unlimited(rig):
+    rig.grant(4)
+    (cancel,) = rig.grant(0)
+    assert cancel[0] == "cancel"
+
+
+def test_no_prefetch_count_is_ever_zero(rig):
+    for credit in (0, 1, 0, 3, 0, 2):
+        assert all(sent[1] > 0 for sent in rig.grant(credit) if sent[0] == "qos")
+
+
+def test_a_shut_lane_stays_shut_without_further_commands(rig):
+    rig.grant(0)
+    assert rig.grant(0) == []
+
+
+def test_credit_again_sets_the_window_before_it_consumes(rig):
+    rig.grant(0)
+    sent = rig.grant(3)
+    assert [command for command, *_ in sent] == ["qos", "consume"]
+    assert sent[0][1] == 3
+
+
+def test_each_consumer_has_a_tag_of_its_own(rig):
+    """A quorum queue goes on counting a cancelled consumer's deliveries under its tag."""
+    tags = set(rig.consumer._active_tags.values())
+    for _ in range(5):
+        rig.grant(0)
+        rig.grant(2)
+        tags.add(rig.consumer._active_tags["batch"])
+    assert len(tags) == 6
+
+
+def test_what_is_under_way_to_a_cancelled_consumer_finds_its_callback(rig):
+    old = rig.consumer._active_tags["batch"]
+    rig.grant(0)
+    rig.grant(2)
+    assert old in rig.channel.callbacks
+
+
+def test_callbacks_of_old_consumers_do_not_pile_up(rig):
+    for _ in range(3 * STALE_TAGS):
+        rig.grant(0)
+        rig.grant(2)
+    assert len(rig.channel.callbacks) <= STALE_TAGS + 2
+
+
+def test_what_runs_unacknowledged_is_added_to_the_count_asked_for():
+    rig = Rig(AmqpWindow)
+    rig.begin()
+    assert rig.grant(4) == [("qos", 4, SHARED)]
+    for _ in range(4):
+        rig.deliver()
+        rig.start()
+    assert rig.grant(1) == [("qos", 5, SHARED)]
+
+
+def test_an_acknowledged_message_is_no_longer_counted():
+    rig = Rig(AmqpWindow)
+    rig.begin()
+    rig.grant(4)
+    for settle in (rig.channel.basic_ack, rig.channel.basic_reject):
+        tag = rig.deliver()
+        rig.start()
+        settle(tag)
+    rig.channel.take()
+    assert rig.grant(1) == [("qos", 1, SHARED)]
+
+
+def test_small_changes_of_the_room_cost_no_command():
+    """Tiny tasks change it with each of them; half of the credit is tolerated."""
+    rig = Rig(AmqpWindow)
+    rig.begin()
+    rig.grant(16)
+    for _ in range(6):
+        rig.deliver()
+        assert rig.grant(16) == []
+
+
+def test_a_full_lane_without_lookahead_is_shut_exactly():
+    rig = Rig(AmqpWindow)
+    rig.begin()
+    rig.grant(1)
+    rig.deliver()
+    assert rig.grant(1) == []  # the broker's own count has stopped it
+    assert rig.grant(0) == [("cancel", "tag1")]
+
+
+def test_the_count_is_clamped_to_what_amqp_can_say(rig):
+    sent = rig.grant(MAX_PREFETCH + 1000)
+    assert [command[1] for command in sent if command[0] == "qos"] == [MAX_PREFETCH]
+
+
+def test_a_consumers_window_changes_by_consuming_again():
+    rig = Rig(AmqpConsumerWindow)
+    rig.begin()
+    assert rig.grant(4) == [("cancel", "tag1"), ("qos", 4, False), ("consume", "tag2")]
+
+
+def test_a_new_consumer_owes_nothing_for_the_messages_of_the_last():
+    rig = Rig(AmqpConsumerWindow)
+    rig.begin()
+    rig.grant(2)
+    old = rig.deliver()
+    rig.start()
+    rig.grant(0)
+    assert ("qos", 2, False) in rig.grant(2)
+    rig.channel.basic_ack(old)  # must not count as room under the new consumer
+    rig.channel.take()
+    rig.deliver()
+    rig.deliver()
+    rig.start()
+    rig.start()
+    # Two unacknowledged of two: without another consumer nothing more would come.
+    assert [command for command, *_ in rig.grant(2)] == ["cancel", "qos", "consume"]
+
+
+def test_several_queues_share_a_window_that_each_consumer_would_have():
+    rig = Rig(AmqpConsumerWindow, Queue("one"), Queue("two"))
+    rig.begin()
+    assert [sent[1] for sent in rig.grant(8) if sent[0] == "qos"] == [4]
+
+
+@pytest.mark.parametrize(
+    "queue",
+    [
+        Queue("kept", auto_delete=True),
+        Queue("kept", expires=5.0),
+        Queue("kept", queue_arguments={"x-expires": 5000}),
+        Queue("kept", queue_arguments={"x-single-active-consumer": True}),
+    ],
+    ids=["auto_delete", "expires", "x-expires", "single-active"],
+)
+def test_a_queue_that_would_vanish_keeps_its_consumer_and_a_window_of_one(queue):
+    rig = Rig(AmqpWindow, queue, Queue("plain"))
+    rig.begin()
+    rig.grant(4)
+    sent = rig.grant(0)
+    assert ("cancel", "tag2") in sent
+    assert ("cancel", "tag1") not in sent
+    assert ("qos", 1, SHARED) in sent
+    assert is_kept(queue)
+
+
+def test_a_lost_connection_is_left_to_the_loop_to_find(rig):
+    rig.grant(2)
+    rig.channel.broken = True
+    assert rig.grant(0) == []
+    assert rig.grant(4) == []
+
+
+def test_nothing_is_given_back_to_a_quorum_queue_which_counts_deliveries():
+    quorum = Queue("q", queue_arguments={"x-queue-type": "quorum"})
+    assert is_quorum(quorum)
+    assert not Rig(AmqpWindow, Queue("plain"), quorum).window.can_give_back()
+    assert Rig(AmqpWindow, Queue("plain")).window.can_give_back()
