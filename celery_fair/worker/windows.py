@@ -221,8 +221,11 @@ class AmqpWindow(Window):
         ]
 
     def can_give_back(self) -> bool:
-        """Not to a quorum queue: it counts deliveries, and drops a message after twenty."""
-        return not any(is_quorum(queue) for queue in self.consumer.queues)
+        """Not to a quorum queue: it counts deliveries, and drops a message after twenty.
+
+        Nor to one that keeps its consumer: it would come back at once, without end.
+        """
+        return not any(is_quorum(queue) or is_kept(queue) for queue in self.consumer.queues)
 
 
 class AmqpConsumerWindow(AmqpWindow):

@@ -31,7 +31,7 @@ def _running(pool):
 
 
 def _stop_with_held_tasks(site, pool, naive=""):
-    """Stop a worker of which all slots are taken and that holds some of each kind; their results."""
+    """Stop a worker that has no slot free and holds some of each kind; the results of those."""
     worker = site.start(naive, pool=pool, concurrency=2, hoard=3, conf={"broker_heartbeat": 0})
     site.block("i.late_until", *_running(pool))
     site.journal.wait_started(*_running(pool))
