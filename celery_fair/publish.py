@@ -35,9 +35,9 @@ class Publish:
         """Take our own options out of ``options``; raises `UnknownKind` for a bad ``kind=``."""
         asked = {option: options.pop(option) for option in own_options(options)}
         self.fair = fair
-        served = options.get("route_name") or _mapped(name, kwargs)
-        self.name: str = served or name
-        self.task = None if served else task
+        mapped = _mapped(name, kwargs)
+        self.name = mapped or name
+        self.task = None if mapped else task
         self.args = args
         self.options = options
         self.now = now

@@ -46,7 +46,10 @@ class Lanes:
     def add_to(self, queues: Any) -> None:
         """Add what ``app.amqp.queues`` misses, declared as Celery declares missing queues."""
         for name in (*self.queues[INTERACTIVE], *self.queues[BATCH]):
-            if name not in queues and name not in queues.aliases:
+            aliased = queues.aliases.get(name)
+            if aliased is not None:  # messages come from it under its own name
+                self.kinds[aliased.name] = self.kinds[name]
+            elif name not in queues:
                 queues.select_add(queues.new_missing(name))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
+import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -181,6 +182,14 @@ def test_fair_task_takes_pydantic_models(app: Celery, fair: Fair, sent: Sent) ->
     task.delay(Document(number=3))
     assert placed(sent) == [BATCH]
     assert task({"number": 3}) == 3
+
+
+def test_who_asked_is_written_as_text_of_a_bounded_length(tasks: Any, sent: Sent) -> None:
+    request = uuid.uuid4()
+    tasks["plain"].apply_async(request_id=request, tenant="t" * 1000)
+    (message,) = sent()
+    assert message.headers["fair"]["request_id"] == str(request)
+    assert message.headers["fair"]["tenant"] == "t" * 256
 
 
 # -- which of two wins ----------------------------------------------------------------------------

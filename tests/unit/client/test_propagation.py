@@ -162,6 +162,14 @@ def test_an_errback_that_nobody_runs_for_has_the_failed_tasks_kind(
     ]
 
 
+def test_an_errback_follows_the_queue_that_the_task_was_sent_to(
+    app: Celery, plain: Any, sent: Any
+) -> None:
+    plain.apply_async(queue="celery.batch", link_error=plain.si())
+    (message,) = sent()
+    assert message.embedded["errbacks"][0]["options"]["kind"] == "batch"
+
+
 def test_a_chords_body_and_its_callbacks(
     app: Celery, bulk: Any, quick: Any, plain: Any, working: Working
 ) -> None:
@@ -447,6 +455,19 @@ def test_a_retry_stays_in_a_queue_that_was_named(app: Celery, fair: Fair, workin
     with working(app) as log:
         again.apply_async(queue="gpu").get(timeout=10)
     assert log.of("again") == [("gpu", "batch")] * 2
+
+
+def test_a_retry_keeps_a_kind_that_was_asked_for_against_the_queue(
+    app: Celery, fair: Fair, working: Working
+) -> None:
+    @fair_task(bind=True)
+    def again(self: Any) -> None:
+        if self.request.retries < 1:
+            self.retry(countdown=0)
+
+    with working(app) as log:
+        again.apply_async(kind="batch", queue="celery").get(timeout=10)
+    assert log.of("again") == [("celery", "batch")] * 2
 
 
 def test_headers_copied_to_another_task_are_not_a_retry(

@@ -156,6 +156,46 @@ def test_a_topic_routing_key_of_a_route_doesnt_join_another_queue(make_app: Any)
     assert keys == [("topics", "a.#")]
 
 
+def test_a_decorators_routing_key_belongs_to_the_decorators_queue(make_app: Any) -> None:
+    topics = Exchange("topics", "topic")
+    app = make_app(
+        task_queues=[
+            Queue("celery"),
+            Queue("a", topics, routing_key="a.#"),
+            Queue("b", topics, routing_key="b.#"),
+        ]
+    )
+    Fair(app)
+    task = app.task(name="work", queue="a", routing_key="a.x")(work)
+    keys: list[Any] = []
+    with keep_keys(keys):
+        task.apply_async(queue="b")
+        task.apply_async(queue="b", routing_key="b.y")
+        task.delay()
+    assert keys == [("topics", "b.#"), ("topics", "b.y"), ("topics", "a.x")]
+
+
+def test_a_decorators_priority_goes_with_a_queue_of_the_calls(app: Celery, sent: Sent) -> None:
+    Fair(app)
+    app.task(name="work", priority=6)(work).apply_async(queue="at_call")
+    message = one(sent)
+    assert (message.queue, message.properties["priority"]) == ("at_call", 6)
+
+
+def test_a_router_function_may_name_a_queue_by_a_string(make_app: Any, sent: Sent) -> None:
+    app = make_app(task_routes=lambda *args, **kwargs: "mine")
+    Fair(app)
+    app.send_task("work")
+    assert one(sent).queue == "mine"
+
+
+def test_a_routing_key_alone_has_celerys_default_queue_with_it(app: Celery, fair: Fair) -> None:
+    """Native delayed delivery looks at the queue of every route."""
+    options: dict[str, Any] = {}
+    fair.prepare("work", None, None, options)
+    assert options["router"].route({"routing_key": "x"}, "work")["queue"].name == "celery"
+
+
 def test_a_routing_key_alone_goes_where_celery_sends_it(app: Celery, sent: Sent) -> None:
     app.send_task("work", routing_key="x")
     celerys = one(sent).queue
@@ -268,6 +308,15 @@ def test_a_queue_that_the_team_defines_keeps_its_arguments(make_app: Any) -> Non
     queue = app.amqp.queues["reports"]
     assert queue.queue_arguments == {"x-max-priority": 10}
     assert (queue.exchange.name, queue.routing_key) == ("x", "key")
+
+
+def test_a_queue_can_be_mapped_by_its_alias(make_app: Any, sent: Sent) -> None:
+    app = make_app(task_queues=[Queue("celery"), Queue("reports-v2", alias="reports")])
+    fair = Fair(app, queues={"batch": ["reports"]}, kinds={"*": "batch"})
+    app.send_task("work")
+    assert one(sent).queue == "reports-v2"
+    assert set(app.amqp.queues.consume_from) == {"celery", "reports-v2"}
+    assert fair.kind_of_queue("reports-v2") == "batch"
 
 
 def test_a_worker_consumes_every_queue_of_both_kinds(make_app: Any) -> None:
