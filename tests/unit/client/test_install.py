@@ -224,6 +224,24 @@ def test_eager_calls_inherit_and_ask_no_broker(eager: Celery, base: Any, mark: s
     assert seen == ["batch", "batch", "interactive"] + ["interactive"] * 3
 
 
+@pytest.mark.parametrize(
+    ("mark", "base"), [("fair_task", None), ("fair_task", Other), ("app.task", None)]
+)
+def test_tasks_of_modules_that_are_imported_later_inherit_too(
+    eager: Celery, mark: str, base: Any
+) -> None:
+    Fair(eager)
+    eager.finalize()
+    seen = []
+
+    @(fair_task if mark == "fair_task" else eager.task)(bind=True, base=base)
+    def late(self: Any) -> None:
+        seen.append(self.request.headers["fair"]["kind"])
+
+    late.apply_async(kind="batch")
+    assert seen == ["batch"]
+
+
 def test_an_eager_task_is_nearer_than_the_request_around_it(eager: Celery) -> None:
     fair = Fair(eager)
     seen = []

@@ -13,6 +13,7 @@ import pytest
 from celery import Celery, Task
 
 from celery_fair import Fair, NotInstalled, UnknownKind, fair_task, inherit_kind
+from celery_fair.task import Globs
 
 BATCH, INTERACTIVE = ("celery.batch", "batch"), ("celery", "interactive")
 Sent = Callable[[], list[Any]]
@@ -101,6 +102,19 @@ def test_an_exact_name_beats_a_glob_that_stands_before_it(make_app: Any, sent: S
     Fair(app, kinds={"*": "batch", "reports.now": "interactive"})
     app.send_task("reports.now")
     assert placed(sent) == [INTERACTIVE]
+
+
+def test_names_from_elsewhere_dont_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("celery_fair.task.MAX_NAMES", 3)
+    globs = Globs({"b*": "batch"})
+    assert [globs.kind_of(name) for name in ("b1", "x", "b2", "b3", "b1")] == [
+        "batch",
+        None,
+        "batch",
+        "batch",
+        "batch",
+    ]
+    assert len(globs._known) <= 3
 
 
 def test_a_base_class_can_declare_a_kind(app: Celery, fair: Fair, sent: Sent) -> None:
