@@ -55,7 +55,11 @@ class LaneConsumer:
         return any(part.consuming_from(queue) for part in self._distinct())
 
     def add_queue(self, queue: Any) -> Any:
-        return self._part(queue.name).add_queue(queue)
+        """Add a queue at run time, declared as Celery's own consumer does it."""
+        with self._frozen():
+            bound = self._part(queue.name).add_queue(queue)
+            bound.declare()
+        return bound
 
     def cancel_by_queue(self, queue: Any) -> None:
         name = getattr(queue, "name", queue)

@@ -96,6 +96,8 @@ class SoloPool(Pool):
     """Solo: the call itself is the task, so the loop sees the broker only between two of them."""
 
     one_task_a_turn = True
+    slots = 1
+    """Whatever ``--concurrency`` says, which defaults to the number of cores."""
 
     def apply(
         self, apply: Apply, slot: Slot, args: tuple[Any, ...], options: dict[str, Any]
