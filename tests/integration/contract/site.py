@@ -1,0 +1,220 @@
+"""A worker with celery-fair on one broker and pool, and what its journal says of the order."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from celery import Celery
+from celery.contrib.testing.worker import start_worker
+
+from tests.apps import mixed
+from tests.brokers.broker import Broker
+from tests.brokers.waiting import wait_until
+from tests.nodes.journal import VARIABLE, Entry, Journal
+from tests.nodes.worker import WorkerProcess
+
+PATIENCE_SECONDS = 40.0
+REPLY_SECONDS = 10.0
+
+
+def ask(app: Celery, hostname: str, command: str = "fair_status") -> dict[str, Any] | None:
+    """One worker's reply to a remote control command, or None if it gives none in time."""
+    replies = app.control.broadcast(
+        command, reply=True, destination=[hostname], limit=1, timeout=REPLY_SECONDS
+    )
+    return replies[0][hostname] if replies else None
+
+
+def publish(app: Celery, name: str, labels: Iterable[str], *args: object, **options: Any) -> None:
+    """Publish a task of ``tests.apps.mixed`` once for each label."""
+    with app.producer_or_acquire() as producer:
+        for label in labels:
+            app.tasks[name].apply_async((label, *args), producer=producer, **options)
+
+
+def labels(prefix: str, count: int) -> list[str]:
+    return [f"{prefix}{number}" for number in range(count)]
+
+
+# what a journal says
+
+
+@dataclass(frozen=True)
+class Run:
+    """One execution of a task's body."""
+
+    label: str
+    kind: str
+    started_at: float
+    finished_at: float
+
+    @property
+    def seconds(self) -> float:
+        return self.finished_at - self.started_at
+
+
+def runs(entries: Iterable[Entry], prefix: str = "") -> list[Run]:
+    """The executions that have ended, in the order of their starts."""
+    begun: dict[tuple[str, str, int, int], Entry] = {}
+    found = []
+    for entry in entries:
+        if not entry.label.startswith(prefix):
+            continue
+        key = (entry.task_id, entry.label, entry.pid, entry.thread)
+        if entry.event == "start":
+            begun[key] = entry
+        elif key in begun:
+            start = begun.pop(key)
+            kind = "batch" if start.name.startswith("b.") else "interactive"
+            found.append(Run(start.label, kind, start.at, entry.at))
+    return sorted(found, key=lambda run: run.started_at)
+
+
+def running_at(done: Iterable[Run], at: float) -> int:
+    """How many of these were running at that time."""
+    return sum(run.started_at <= at < run.finished_at for run in done)
+
+
+def most_at_once(done: list[Run]) -> int:
+    """The largest number of executions that overlapped."""
+    return max((running_at(done, run.started_at) for run in done), default=0)
+
+
+def of_kind(done: Iterable[Run], kind: str) -> list[Run]:
+    return [run for run in done if run.kind == kind]
+
+
+# the worker
+
+
+class Site:
+    """One worker and the app to publish to it; restarted by name, ended by ``close``."""
+
+    def __init__(
+        self,
+        app: Celery,
+        journal: Journal,
+        pool: str,
+        slots: int,
+        log: Path,
+        worker: WorkerProcess | None = None,
+    ) -> None:
+        self.app = app
+        self.journal = journal
+        self.pool = pool
+        self.slots = slots
+        self.log = log
+        self.worker = worker
+
+    def publish(self, name: str, labels: Iterable[str], *args: object, **options: Any) -> None:
+        publish(self.app, name, labels, *args, **options)
+
+    def entries(self, prefix: str) -> list[Entry]:
+        return [entry for entry in self.journal.entries() if entry.label.startswith(prefix)]
+
+    def runs(self, prefix: str) -> list[Run]:
+        return runs(self.journal.entries(), prefix)
+
+    def wait_finished(self, prefix: str, count: int) -> list[Run]:
+        """Wait until so many tasks of this prefix have ended; all of their executions."""
+
+        def enough() -> bool:
+            return sum(entry.event == "finish" for entry in self.entries(prefix)) >= count
+
+        wait_until(
+            enough,
+            lambda: f"{count} × {prefix!r} to finish; the journal says:\n{self.journal.text()}",
+            timeout=PATIENCE_SECONDS,
+        )
+        return self.runs(prefix)
+
+    def wait_running(self, prefix: str, count: int) -> None:
+        """Wait until so many tasks of this prefix are running at once."""
+
+        def enough() -> bool:
+            return sum(label.startswith(prefix) for label in self.journal.running()) >= count
+
+        wait_until(
+            enough,
+            lambda: f"{count} × {prefix!r} to run; the journal says:\n{self.journal.text()}",
+            timeout=PATIENCE_SECONDS,
+        )
+
+    def wait_logged(self, text: str, *, after: int = 0) -> None:
+        """Wait until the worker has logged ``text`` behind this offset of its log."""
+        wait_until(
+            lambda: text in self.log_text()[after:],
+            lambda: f"the log to say {text!r}; it says:\n{self.log_text()[after:]}",
+            timeout=PATIENCE_SECONDS,
+        )
+
+    def log_text(self) -> str:
+        return self.log.read_text() if self.log.exists() else ""
+
+    @contextlib.contextmanager
+    def stopped(self) -> Iterator[None]:
+        """The worker is asked to stop, and is started again after the block."""
+        assert self.worker is not None
+        assert self.worker.stop(PATIENCE_SECONDS) == 0
+        yield
+        self.worker.start()
+
+    def close(self) -> None:
+        if self.worker is not None:
+            self.worker.close()
+        self.app.close()
+
+
+@contextlib.contextmanager
+def memory_site(
+    broker: Broker, folder: Path, slots: int, set_variable: Callable[[str, str], None]
+) -> Iterator[Site]:
+    """A threads worker inside this process, for the transport that knows no other."""
+    journal, log = Journal(folder / "journal.jsonl"), folder / "worker.log"
+    set_variable(VARIABLE, str(journal.path))
+    app = mixed.make_app(broker)
+    handler = logging.FileHandler(log)
+    ours = logging.getLogger("celery_fair")
+    level = ours.level
+    ours.addHandler(handler)
+    ours.setLevel(logging.INFO)
+    try:
+        with start_worker(
+            app, pool="threads", concurrency=slots, perform_ping_check=False, shutdown_timeout=30
+        ):
+            yield Site(app, journal, "threads", slots, log)
+    finally:
+        ours.removeHandler(handler)
+        ours.setLevel(level)
+        handler.close()
+        app.close()
+
+
+def process_site(
+    app_module: str,
+    broker: Broker,
+    folder: Path,
+    *,
+    pool: str,
+    slots: int,
+    settings: dict[str, object],
+    conf: dict[str, object],
+) -> Site:
+    """A worker process, ready, with these settings of celery-fair and of Celery."""
+    journal, log = Journal(folder / "journal.jsonl"), folder / "worker.log"
+    env = {f"CELERY_FAIR__{name.upper()}": json.dumps(value) for name, value in settings.items()}
+    env |= {VARIABLE: str(journal.path), "CELERY_CONF": json.dumps(conf)}
+    worker = WorkerProcess(app_module, broker, log, pool=pool, concurrency=slots, env=env)
+    site = Site(mixed.make_app(broker, **conf), journal, pool, slots, log, worker)
+    try:
+        worker.start()
+    except BaseException:
+        site.close()
+        raise
+    return site

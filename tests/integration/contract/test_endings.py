@@ -1,0 +1,166 @@
+"""However a task ends, its slot is given back: running counts are 0, and nothing was audited."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.apps import endings
+from tests.brokers.waiting import wait_until
+from tests.integration.contract.site import ask, labels, publish
+
+POOLS = ["prefork", "threads", "gevent", "eventlet", "solo"]
+SLOTS = 2
+SETTINGS = {"CELERY_FAIR__RESERVE": "0"}
+
+
+@pytest.fixture
+def app(broker):
+    app = endings.make_app(broker)
+    yield app
+    app.close()
+
+
+@pytest.fixture
+def start(start_worker):
+    """A worker of the app of endings, without a reserve, so that batch may use every slot."""
+
+    def start(pool, slots=SLOTS, env=None, **options):
+        return start_worker(
+            "tests.apps.endings",
+            pool=pool,
+            concurrency=slots,
+            env={**SETTINGS, **(env or {})},
+            **options,
+        )
+
+    return start
+
+
+def _wait_free(app, worker):
+    """Wait until no slot is in use, by the callbacks alone; the status then."""
+
+    def free():
+        status = ask(app, worker.hostname)
+        return status if all(k["running"] == 0 for k in status["kinds"].values()) else None
+
+    status = wait_until(free, lambda: f"free slots: {ask(app, worker.hostname)}", timeout=30)
+    assert status["slots"]["audited"] == 0
+    return status
+
+
+def _runs_as_before(app, journal):
+    """Both slots can be used: two tasks that run at the same time."""
+    publish(app, "b.sleep", ["left", "right"], 0.5)
+    publish(app, "i.sleep", ["last"])
+    journal.wait_finished("left", "right", "last", timeout=30)
+
+
+@pytest.mark.parametrize("pool", POOLS)
+@pytest.mark.brokers("redis")
+def test_failures_and_retries_give_their_slots_back(pool, start, app, journal):
+    worker = start(pool)
+    publish(app, "b.failing", labels("bad", 10))
+    publish(app, "b.retrying", labels("again", 5), 2)
+    publish(app, "i.retrying", labels("later", 2), 1, 0.2)
+    journal.wait_count(10, "error", timeout=30)
+    journal.wait_finished(*labels("again", 5), *labels("later", 2), timeout=30)
+    status = _wait_free(app, worker)
+    assert status["kinds"]["batch"]["dispatched"] == 10 + 15
+    assert status["kinds"]["interactive"]["dispatched"] == 4
+    _runs_as_before(app, journal)
+
+
+@pytest.mark.parametrize("pool", ["prefork", "threads"])
+@pytest.mark.brokers("redis")
+def test_a_system_exit_gives_its_slot_back(pool, start, app, journal):
+    worker = start(pool)
+    publish(app, "b.exiting", labels("exit", 4))
+    journal.wait_count(4, "error", timeout=30)
+    _wait_free(app, worker)
+    _runs_as_before(app, journal)
+
+
+@pytest.mark.parametrize("pool", ["prefork", "gevent"])
+@pytest.mark.brokers("redis", "rabbitmq")
+def test_soft_and_hard_time_limits_give_their_slots_back(pool, start, app, journal):
+    worker = start(pool, env={"CELERY_CONF": json.dumps({"broker_heartbeat": 0})})
+    soft = {"soft_time_limit": 1} if pool == "prefork" else {}
+    publish(app, "b.sleep", ["soft", "soft2"], 60, time_limit=2, **soft)
+    publish(app, "b.sleep", ["hard", "hard2"], 60, time_limit=1)
+    journal.wait_started("soft", "soft2", "hard", "hard2", timeout=40)
+    _wait_free(app, worker)
+    _runs_as_before(app, journal)
+
+
+@pytest.mark.brokers("redis", "rabbitmq")
+def test_killed_children_give_their_slots_back(start, app, journal):
+    worker = start("prefork")
+    publish(app, "b.dying", labels("dying", 6))
+    journal.wait_count(6, "start", timeout=40)
+    _wait_free(app, worker)
+    _runs_as_before(app, journal)
+
+
+@pytest.mark.parametrize("pool", ["prefork", "gevent", "eventlet"])
+@pytest.mark.brokers("redis")
+def test_terminated_tasks_give_their_slots_back(pool, start, app, journal):
+    worker = start(pool)
+    results = [app.tasks["b.sleep"].apply_async((label, 60)) for label in labels("long", 2)]
+    journal.wait_started("long0", "long1")
+    for result in results:
+        app.control.revoke(result.id, terminate=True, signal="SIGKILL")
+    _wait_free(app, worker)
+    _runs_as_before(app, journal)
+
+
+@pytest.mark.parametrize("pool", POOLS)
+@pytest.mark.brokers("redis")
+def test_revoked_and_expired_tasks_never_take_a_slot_for_good(pool, start, app, journal):
+    worker = start(pool)
+    publish(app, "b.sleep", labels("busy", 2 if pool != "solo" else 1), 1.5)
+    journal.wait_started("busy0")
+    revoked = [app.tasks["b.sleep"].apply_async((label,)) for label in labels("revoked", 5)]
+    app.control.revoke([result.id for result in revoked])
+    publish(app, "b.sleep", labels("expired", 5), expires=0.001)
+    publish(app, "b.sleep", ["after"])
+    journal.wait_finished("after", timeout=30)
+    status = _wait_free(app, worker)
+    assert not [label for label in journal.started() if label.startswith(("revoked", "expired"))]
+    assert status["kinds"]["batch"]["held"] == 0
+    _runs_as_before(app, journal)
+
+
+@pytest.mark.brokers("redis")
+def test_children_that_are_replaced_after_each_task_leak_no_slot(start, app, journal):
+    worker = start("prefork", args=["--max-tasks-per-child", "1"])
+    publish(app, "b.sleep", labels("b", 100))
+    publish(app, "i.sleep", labels("i", 100))
+    journal.wait_count(200, timeout=80)
+    _wait_free(app, worker)
+    assert len(set(journal.started())) == len(journal.started()) == 200
+
+
+@pytest.mark.parametrize("pool", ["prefork", "threads"])
+@pytest.mark.brokers("redis", "rabbitmq")
+def test_what_cannot_be_a_task_leaks_nothing(pool, start, app, journal):
+    """Unknown names and bodies that can't be read, more of them than any window holds."""
+    worker = start(pool)
+    for kind in ("interactive", "batch"):
+        for _ in range(20):
+            app.send_task("no.such.task", kind=kind)
+    with app.producer_or_acquire() as producer:
+        for queue in ("celery", "celery.batch"):
+            for _ in range(20):
+                producer.publish(
+                    b"\xff{", routing_key=queue, content_type="application/json",
+                    content_encoding="utf-8", headers={"task": "b.sleep", "id": "x"},
+                )  # fmt: skip
+    publish(app, "b.sleep", labels("b", 20))
+    publish(app, "i.sleep", labels("i", 20))
+    journal.wait_count(40, timeout=30)
+    status = _wait_free(app, worker)
+    for kind in status["kinds"].values():
+        assert (kind["held"], kind["scheduled"], kind["rate_limited"]) == (0, 0, 0)
+    _runs_as_before(app, journal)
