@@ -70,7 +70,7 @@ class Sensor:
             if now - self._asked_at > GIVE_UP_SECONDS:
                 self._fail(TimeoutError(f"no answer for {GIVE_UP_SECONDS:g} s"))
             return False
-        if urgent:
+        if urgent and not self._failures_in_a_row:
             self._next_at = min(self._next_at, self.read_at + self._interval * 1.25)
             self._pace = 1.0
         if now < self._next_at and (member is None or self._failures_in_a_row):
