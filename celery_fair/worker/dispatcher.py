@@ -43,6 +43,8 @@ class Dispatcher:
         self.waits = Waits()
         self.dispatched = dict.fromkeys(KINDS, 0)
         self.given_back = dict.fromkeys(KINDS, 0)
+        self.would_have_held = dict.fromkeys(KINDS, 0)
+        """Observe mode: requests that were passed on, and would have had to wait here."""
         self.lanes: Mapping[Kind, Lane] = {}
         self.windows: Mapping[Kind, Window] = {}
         self.spare = 0

@@ -8,17 +8,13 @@ from time import monotonic
 from typing import Any
 
 from celery_fair.headers import FairHeader
-from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS, Kind
+from celery_fair.policy.kinds import BATCH, INTERACTIVE, Kind
 from celery_fair.worker import internals
 from celery_fair.worker.dispatcher import Dispatcher
 
 
 class ObservingDispatcher(Dispatcher):
     """Passes each request on at once, and counts what the policy would have done with it."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.would_have_held = dict.fromkeys(KINDS, 0)
 
     def on_task_request(self, request: Any) -> None:
         """Note whether it would have waited here, and hand it over."""

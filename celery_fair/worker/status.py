@@ -88,6 +88,7 @@ def _kind(scheduler: Scheduler, kind: Kind, now: float) -> dict[str, Any]:
         "ready": _ready(scheduler, kind, now) if lane is not None else None,
         "dispatched": dispatcher.dispatched[kind],
         "given_back": dispatcher.given_back[kind],
+        "would_have_held": dispatcher.would_have_held[kind],
         "wait_seconds": dict(dispatcher.waits.summary(kind, now)),
         "mean_run_seconds": round(mean, 4),
     }

@@ -47,8 +47,9 @@ def test_observing_keeps_celerys_order_and_counts_what_it_would_do(
     assert kinds["batch"]["running"] == kinds["interactive"]["running"] == 0
     assert kinds["batch"]["wait_seconds"]["count"] == 12
     assert status["slots"]["audited"] == 0
-    # No slot was kept free, and no gate was followed.
-    assert status["share"]["guaranteed"] == pytest.approx(0.2)
+    # One of them may run beside the reserve; the others would have waited for their turn.
+    assert 6 <= kinds["batch"]["would_have_held"] <= 11
+    assert kinds["batch"]["held"] == 0
 
 
 @pytest.mark.brokers("redis", "rabbitmq")
