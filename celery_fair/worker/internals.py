@@ -72,6 +72,16 @@ def is_running(pool: Any) -> bool:
     return bool(pool._state == pool.RUN) and not stopping
 
 
+def end_timer(entry: Any) -> None:
+    """End what ``timer.call_repeatedly`` has begun, on every pool.
+
+    The timers of gevent and eventlet return the greenlet of the first call, which is long over:
+    only its ``entry`` ends the repetition, after the call that is due.
+    """
+    getattr(entry, "entry", entry).cancel()
+    entry.cancel()
+
+
 # --- kombu virtual transports ----------------------------------------------------------------
 
 

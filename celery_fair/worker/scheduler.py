@@ -101,7 +101,7 @@ class Scheduler:
     def stop(self) -> None:
         """The loop has ended, for a reconnect or for good; running tasks go on."""
         if self._timer_entry is not None:
-            self._timer_entry.cancel()
+            internals.end_timer(self._timer_entry)
             self._timer_entry = None
 
     def shutdown(self) -> None:

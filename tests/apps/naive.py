@@ -7,8 +7,10 @@ from typing import Any
 
 from celery_fair.worker import (
     dispatcher,
+    hooks,
     internals,
     lanes,
+    measuring,
     pools,
     pulling,
     scheduler,
@@ -152,15 +154,16 @@ def declare_by_hand() -> None:
 @double
 def install_late() -> None:
     """S1: the hooks are put in place when the step starts, after the strategies were made."""
-    install = scheduler.Scheduler.install
-    scheduler.Scheduler.install = lambda self: None
-    start = steps.FairStep.start
+    enforce, start = hooks.Hooks.enforce, steps.FairStep.start
+    late: list[hooks.Hooks] = []
+    hooks.Hooks.enforce = lambda self: late.append(self)
 
-    def late(self: steps.FairStep, c: Any) -> None:
-        install(self.scheduler)
+    def start_late(self: steps.FairStep, c: Any) -> None:
+        while late:
+            enforce(late.pop())
         start(self, c)
 
-    steps.FairStep.start = late
+    steps.FairStep.start = start_late
 
 
 @double
@@ -203,7 +206,7 @@ def read_on_the_workers_connection() -> None:
         def close(self) -> None:
             """It is not ours."""
 
-    scheduler.Scheduler._make_link = lambda self: Blocking(self.c)
+    measuring.Measuring._make_link = lambda self: Blocking(self._c)
 
 
 @double
@@ -267,3 +270,11 @@ def believe_publishers_clocks() -> None:
         start(self, lane, now)
 
     Dispatcher._start = by_wall_clock
+
+
+@double
+def prefetch_per_consumer() -> None:
+    """No trap, but RabbitMQ >= 4 as kombu treats it: prefetch belongs to each consumer."""
+    from kombu.transport import pyamqp
+
+    pyamqp.Transport.qos_semantics_matches_spec = lambda self, connection: True

@@ -51,23 +51,20 @@ def _wait_for(path: str) -> None:
 def fair_probe(panel_state, **_):
     """What can leak over reconnects: our timer entries, and callbacks of the event loop."""
     consumer = panel_state.consumer
-    scheduler = consumer.controller.fair
-    hub = consumer.hub
-    queue = list(hub.timer.queue) if hub else []
-    ours = [
-        scheduled
-        for scheduled in queue
-        if getattr(scheduled.entry.fun, "__qualname__", "").endswith("Scheduler.tick")
-        and not scheduled.entry.canceled
-    ]
+    scheduler, hub = getattr(consumer.controller, "fair", None), consumer.hub
+    entries = [scheduled.entry for scheduled in list(consumer.timer.queue)]
+    ours = [entry for entry in entries if "Scheduler.tick" in _name(entry) and not entry.canceled]
     return {
         "restarts": consumer.restart_count,
         "timers": len(ours),
         "on_tick": len(hub.on_tick) if hub else 0,
-        "readers": len(hub.readers) if hub else 0,
         "scheduled": len(state.scheduled_requests),
-        "slots_in_use": len(scheduler.dispatcher.slots),
+        "slots_in_use": len(scheduler.dispatcher.slots) if scheduler else 0,
     }
+
+
+def _name(entry):
+    return getattr(entry.fun, "__qualname__", "")
 
 
 # what a worker watches of itself

@@ -44,6 +44,12 @@ class Site:
         self.folder = folder
         self._start_worker = start_worker
 
+    def use(self, url: str, backend: str | None = None) -> None:
+        """Publish and consume elsewhere than on the test's ``broker``."""
+        name = "redis" if url.startswith("redis") else "rabbitmq"
+        self.broker = Broker(name, url, backend or url)
+        self.app.conf.update(self.broker.conf())
+
     def start(
         self,
         naive: str = "",
