@@ -65,6 +65,21 @@ def test_a_bad_setting_stops_the_first_publish(app: Celery) -> None:
         app.send_task("work")
 
 
+def test_an_app_that_is_in_use_already_can_be_given_a_fair(eager: Celery) -> None:
+    seen = []
+
+    @eager.task(bind=True, base=Other)
+    def work(self: Any) -> None:
+        seen.append(self.request.headers["fair"]["kind"])
+
+    eager.finalize()
+    assert set(eager.amqp.queues) == {"celery"}
+    Fair(eager)
+    work.apply_async(kind="batch")
+    assert seen == ["batch"]
+    assert set(eager.amqp.queues.consume_from) == {"celery", "celery.batch"}
+
+
 def test_a_fair_can_be_given_its_app_later(app: Celery) -> None:
     fair = Fair(batch_share=0.4)
     with pytest.raises(NotInstalled, match="was given no app yet"):

@@ -571,6 +571,19 @@ def test_a_task_sent_by_name_has_its_declared_kind(app: Celery, bulk: Any, sent:
     assert [(m.queue, m.kind) for m in sent()] == [INTERACTIVE, BATCH]
 
 
+def test_a_task_that_is_still_to_be_made_has_its_declared_kind(
+    app: Celery, fair: Fair, sent: Any
+) -> None:
+    """Celery makes decorated tasks when the app is first used."""
+
+    @app.task(name="work", fair_kind="batch")
+    def work() -> None: ...
+
+    assert not app.finalized
+    app.send_task("work")
+    assert [(m.queue, m.kind) for m in sent()] == [BATCH]
+
+
 def test_options_by_position_are_understood(app: Celery, fair: Fair, sent: Any) -> None:
     app.send_task("work", (), {}, 60, None, "an-id", kind="batch")
     (message,) = sent()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from asgiref.sync import markcoroutinefunction
 from celery import Celery
 
 from celery_fair import Fair, UnknownKind
@@ -54,6 +55,19 @@ def test_an_async_views_kind_holds_until_it_ends(app: Celery, fair: Fair, sent: 
     assert {m.task: m.kind for m in sent()} == {"x": "batch", "y": "interactive"}
 
 
+def test_a_view_that_is_only_marked_async_is_awaited_inside(
+    app: Celery, fair: Fair, sent: Any
+) -> None:
+    """As Django's class-based views are."""
+
+    async def serve() -> None:
+        app.send_task("x")
+
+    view = kind_view("batch")(markcoroutinefunction(lambda: serve()))
+    asyncio.run(view())
+    assert kinds(sent) == ["batch"]
+
+
 def test_a_declared_task_keeps_its_kind_in_a_request(make_app: Any, sent: Any) -> None:
     app = make_app()
     Fair(app, kinds={"bulk": "batch"})
@@ -70,7 +84,7 @@ def test_a_view_of_an_unknown_kind_is_an_error() -> None:
 
 
 def flask_kind(app: Celery, sent: Any, headers: dict[str, str], **options: Any) -> Any:
-    from flask import Flask
+    from flask import Flask, g
 
     from celery_fair.integrations.flask import FairFlask, interactive_view
 
@@ -90,8 +104,11 @@ def flask_kind(app: Celery, sent: Any, headers: dict[str, str], **options: Any) 
         app.send_task("x")
         return ""
 
+    scopes = []  # kept, or the garbage collector would end them
+
     @web.get("/broken")
     def broken() -> str:
+        scopes.append(g.get("celery_fair"))
         raise ZeroDivisionError
 
     client = web.test_client()
@@ -157,21 +174,22 @@ def test_django_takes_the_middleware_out_unless_a_header_is_trusted(django: Any)
         fair_middleware(lambda request: None)
 
 
-def test_in_django_a_trusted_header_beats_the_views_mark(
+def test_in_django_a_trusted_header_beats_the_views_mark_for_one_request(
     app: Celery, fair: Fair, sent: Any, django: Any
 ) -> None:
-    from celery_fair.integrations.django import fair_middleware, interactive_view
+    from celery_fair.integrations.django import batch_view, fair_middleware
 
-    @interactive_view
+    @batch_view
     def view(request: Any) -> str:
         app.send_task("x")
         return "served"
 
     with django(FAIR_TRUST_HEADER=True):
         serve = fair_middleware(view)
-    assert serve(request_with("batch")) == "served"
+    assert serve(request_with("interactive")) == "served"
+    assert kinds(sent) == ["interactive"]
     assert serve(request_with(None)) == "served"
-    assert kinds(sent) == ["interactive", "batch"]
+    assert kinds(sent) == ["batch"]
 
 
 def test_django_serves_async_views_too(app: Celery, fair: Fair, sent: Any, django: Any) -> None:
