@@ -123,8 +123,21 @@ class Fair:
         self._undo.append(lambda: signal.disconnect(receiver))
 
     def _on_worker_init(self, sender: Any = None, **_: Any) -> None:
-        """Add the bootsteps: here, so that publishers never import the worker package."""
-        if sender is None or sender.app is not self._app or not self.settings.enabled:
+        """Add the bootsteps: here, so that publishers never import the worker package.
+
+        Celery logs what a signal's receiver raises and goes on, as a worker that only looks like
+        ours. So whatever goes wrong here ends it, with a sentence.
+        """
+        if sender is None or sender.app is not self._app:
+            return
+        try:
+            self._add_steps()
+        except Exception as error:
+            logger.debug("celery-fair could not be set up", exc_info=True)
+            raise SystemExit(f"The worker can't start with celery-fair: {error}") from error
+
+    def _add_steps(self) -> None:
+        if not self.settings.enabled:
             return
         from celery_fair.worker.steps import CONSUMER_STEPS
 

@@ -11,6 +11,7 @@ from typing import Any
 from celery.worker import state
 
 from celery_fair.app import Fair
+from celery_fair.errors import SettingsError
 from celery_fair.policy import Load, Policy
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS, Kind
 from celery_fair.worker import internals
@@ -73,7 +74,10 @@ class Scheduler:
     def _make_policy(self, c: Any) -> Policy:
         settings = self.settings.policy(prefetch_multiplier=c.prefetch_multiplier)
         worker = c.controller
-        settings.check(max(worker.max_concurrency or 0, worker.concurrency or 0, 1))
+        try:
+            settings.check(max(worker.max_concurrency or 0, worker.concurrency or 0, 1))
+        except ValueError as error:
+            raise SettingsError([str(error)]) from None
         return Policy(settings, slots=worker.min_concurrency or 1, now=monotonic())
 
     # --- the connection
