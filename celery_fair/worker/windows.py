@@ -236,6 +236,8 @@ class AmqpConsumerWindow(AmqpWindow):
     """
 
     def _widen(self, room: int) -> None:
+        if not self._shut and room < self._count - self._unacked <= self._share(room)[1]:
+            return  # it is to be narrowed, and new consumers would be sent as much again
         self._pause()
         self._first_tag = self._last_tag + 1
         self._unacked = 0
@@ -243,10 +245,14 @@ class AmqpConsumerWindow(AmqpWindow):
         self._resume()
 
     def _prefetch(self, count: int) -> None:
+        share, self._count = self._share(count)
+        internals.set_prefetch(self.consumer.channel, share, shared=False)
+
+    def _share(self, count: int) -> tuple[int, int]:
+        """What each consumer may hold of ``count``, and what that is for all: one at the least."""
         queues = max(len(internals.active_queues(self.consumer)), 1)
         share = min(max(count // queues, 1), MAX_PREFETCH)
-        self._count = share * queues
-        internals.set_prefetch(self.consumer.channel, share, shared=False)
+        return share, share * queues
 
 
 def with_measured(known_seconds: float, measured_seconds: float) -> float:

@@ -244,9 +244,9 @@ def prefetch_zero() -> None:
 @double
 def whole_room_a_queue() -> None:
     """S11: each of a lane's consumers gets the whole of its room."""
-    widen = AmqpConsumerWindow._widen
-    AmqpConsumerWindow._widen = lambda self, room: widen(
-        self, room * len(internals.active_queues(self.consumer))
+    share = AmqpConsumerWindow._share
+    AmqpConsumerWindow._share = lambda self, count: share(
+        self, count * len(internals.active_queues(self.consumer))
     )
 
 

@@ -62,3 +62,4 @@ def _run_both(site, number):
     site.send("i.late", f"i{number}")
     site.send("b.late", f"b{number}")
     site.journal.wait_finished(f"i{number}", f"b{number}", timeout=LONG_SECONDS)
+    wait_until(lambda: site.unacknowledged() == 0, "both to be acknowledged, and not redelivered")
