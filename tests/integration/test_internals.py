@@ -1,0 +1,293 @@
+"""Each private name of Celery, kombu, redis-py and py-amqp that ``internals`` leans on.
+
+A test fails when its name moves, or no longer does what we read in it; the fix belongs in
+``celery_fair/worker/internals.py``.
+"""
+
+from __future__ import annotations
+
+import inspect
+import socket
+from collections.abc import Iterator
+
+import amqp
+import pytest
+from amqp import spec
+from celery import Celery
+from celery.concurrency.base import BasePool
+from celery.concurrency.gevent import Timer as GeventTimer
+from celery.worker import state
+from celery.worker.consumer import Consumer
+from celery.worker.consumer.tasks import Tasks
+from celery.worker.request import Request
+from celery.worker.worker import WorkController
+from kombu import Connection, Queue
+from kombu.asynchronous import Hub
+from kombu.asynchronous.timer import Timer
+from kombu.transport.redis import Channel as RedisChannel
+from kombu.transport.redis import MultiChannelPoller
+from kombu.transport.redis import QoS as RedisQoS
+from kombu.transport.virtual import QoS
+
+from celery_fair.worker import internals
+from tests.brokers.waiting import wait_until
+
+
+def source(function) -> str:
+    return inspect.getsource(function)
+
+
+@pytest.fixture
+def channel(broker) -> Iterator:
+    """A channel to the test's broker."""
+    with Connection(broker.url) as connection:
+        yield connection.channel()
+
+
+def put(channel, queue, *bodies):
+    with channel.connection.client.Producer(channel=channel) as producer:
+        for body in bodies:
+            producer.publish(body, routing_key=queue, declare=[Queue(queue)])
+
+
+# celery.worker
+
+
+def test_the_pool_is_given_a_bound_method_of_the_request():
+    assert "callback=self.on_success" in source(Request.execute_using_pool)
+    assert "_message" in Request.__slots__ or "self._message" in source(Request.__init__)
+
+
+def test_a_revoked_request_says_so():
+    assert "_already_revoked" in source(Request.revoked)
+    assert "except TaskRevokedError" in source(WorkController._process_task)
+
+
+def test_celery_keeps_its_requests_in_two_sets():
+    for books in (state.active_requests, state.reserved_requests, state.scheduled_requests):
+        assert len(books) == 0
+    assert callable(state.task_ready)
+
+
+def test_a_pool_tells_whether_it_runs(monkeypatch):
+    pool = BasePool(limit=1)
+    pool.start()
+    assert internals.is_running(pool)
+    monkeypatch.setattr(state, "should_stop", 0)
+    assert not internals.is_running(pool)
+    monkeypatch.setattr(state, "should_stop", None)
+    pool.close()
+    assert not internals.is_running(pool)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["_limit_task", "_limit_post_eta", "apply_eta_task", "on_close",
+     "on_connection_error_after_connected"],
+)  # fmt: skip
+def test_the_consumer_has_the_methods_that_we_wrap(name):
+    assert callable(getattr(Consumer, name))
+
+
+def test_strategies_are_made_after_every_step_is():
+    assert "self.blueprint.apply(self" in source(Consumer.__init__)
+    assert "c.update_strategies()" in source(Tasks.start)
+
+
+def test_the_prefetch_count_is_left_alone_under_the_flag():
+    restore = Consumer._restore_prefetch_count_after_connection_restart
+    assert "self._maximum_prefetch_restored" in source(restore)
+
+
+def test_a_repeated_timer_of_an_event_loop_ends():
+    timer = Timer()
+    calls = []
+    internals.end_timer(timer.call_repeatedly(0.0, calls.append, (1,)))
+    for entry in list(timer.queue):
+        assert entry.entry.canceled
+
+
+def test_a_green_timer_returns_a_greenlet_with_the_entry():
+    assert "g.entry = entry" in source(GeventTimer._enter)
+
+
+# kombu: virtual transports
+
+
+@pytest.mark.brokers("memory", "filesystem", "redis")
+def test_a_virtual_channel_asks_its_qos_whether_it_may_consume(channel):
+    assert internals.is_virtual(channel)
+    internals.gate_channel(channel, lambda: 0)
+    assert not channel.qos.can_consume()
+    internals.gate_channel(channel, lambda: 2)
+    assert channel.qos.can_consume()
+    assert channel.qos.can_consume_max_estimate() == 2
+
+
+@pytest.mark.brokers("rabbitmq")
+def test_an_amqp_channel_is_not_virtual(channel):
+    assert not internals.is_virtual(channel)
+
+
+@pytest.mark.brokers("memory")
+def test_a_polling_transport_tells_its_interval(channel):
+    assert internals.polling_interval(channel.connection.client) > 0
+
+
+@pytest.mark.brokers("redis", "rabbitmq", "memory")
+def test_a_message_given_back_is_the_next_one(channel):
+    put(channel, "q", "first", "second")
+    message = Queue("q")(channel).get()
+    assert message.payload == "first"
+    internals.return_to_broker(message)
+    again = Queue("q")(channel).get()
+    assert again.payload in ("first", "second")
+    if channel.connection.client.transport.driver_type != "memory":
+        assert again.payload == "first"
+
+
+def test_quick_ack_forgets_a_message():
+    assert "_quick_ack" in source(QoS.__init__)
+    assert callable(RedisQoS.restore_by_tag)
+
+
+# kombu: Redis
+
+
+def test_redis_keeps_the_connection_of_a_pending_pop(channel):
+    channel.basic_consume("q", False, lambda message: None, "tag")
+    assert not internals.is_pulling(channel)
+    channel.connection.cycle.on_poll_start()
+    assert internals.is_pulling(channel)
+    internals.gate_redis_channel(channel, lambda: 0)
+    assert channel.qos.can_consume()  # as long as the reply is due
+
+
+def test_redis_sends_our_pop_in_our_order(channel):
+    put(channel, "one", 1)
+    put(channel, "two", 2)
+    got = []
+    for queue in ("one", "two"):
+        channel.basic_consume(queue, True, lambda message: got.append(message.decode()), queue)
+    internals.pull_in_order(channel, lambda: ["two", "one"])
+    client = channel.connection.client
+    client.drain_events(timeout=5)
+    client.drain_events(timeout=5)
+    assert got == [2, 1]
+
+
+def test_redis_queues_are_a_list_a_priority_step(channel):
+    put(channel, "q", 1)
+    keys = internals.redis_keys(channel, "q")
+    assert len(keys) == len(channel.priority_steps)
+    assert channel.client.llen(keys[0]) == 1
+
+
+def test_two_redis_channels_share_a_pool(channel):
+    other = channel.connection.client.channel()
+    internals.share_connections(other, channel)
+    assert other.pool is channel.pool
+
+
+def test_a_pending_pop_is_read_before_its_channel_is_closed(channel):
+    assert "self._brpop_read()" in source(RedisChannel.close)
+    channel.basic_consume("q", False, lambda message: None, "tag")
+    channel.connection.cycle.on_poll_start()
+    channel.client.connection._sock.close()
+    internals.settle_redis_channel(channel)
+    assert not internals.is_pulling(channel)
+
+
+def test_the_poller_of_redis_takes_one_more_descriptor(channel):
+    poller = channel.connection.cycle
+    assert isinstance(poller, MultiChannelPoller)
+    assert callable(poller.poller.register)
+    assert poller.eventflags
+    assert "self.on_poll_start()" in source(MultiChannelPoller.get)
+
+
+def test_a_redis_connection_sends_now_and_reads_later(channel):
+    connection = internals.redis_link_connection(channel)
+    channel.client.set("text", "x")
+    internals.redis_send(connection, [("LLEN", "none"), ("LLEN", "text"), ("LLEN", "none")])
+    assert connection._sock.fileno() > 0
+    zero, error, last = internals.redis_receive(connection, 3)
+    assert (zero, last) == (0, 0)
+    assert "WRONGTYPE" in str(error)
+    connection.disconnect()
+    assert issubclass(ConnectionError, internals.connection_error_types())
+
+
+# py-amqp
+
+
+@pytest.mark.brokers("rabbitmq")
+def test_an_answer_that_nobody_waits_for_is_dropped(channel):
+    internals.set_prefetch(channel, 1, shared=True)
+    Queue("q")(channel).queue_declare()  # reads what has come before
+    assert channel.is_open
+
+
+@pytest.mark.brokers("rabbitmq")
+def test_a_consumer_pauses_and_resumes_by_its_queue(channel):
+    got = []
+    consumer = channel.connection.client.Consumer(
+        [Queue("q")], channel=channel, on_message=lambda message: got.append(message.payload)
+    )
+    consumer.consume()
+    assert internals.active_queues(consumer) == ["q"]
+    internals.pause_consumer(consumer, "q")
+    put(channel, "q", 1)
+    count = wait_until(lambda: Queue("q")(channel).queue_declare(passive=True).message_count)
+    assert (count, got) == (1, [])
+    internals.resume_consumer(consumer, "q")
+    wait_until(lambda: _drained(channel) or got, "the message")
+    assert internals.active_queues(consumer) == ["q"]
+
+
+@pytest.mark.brokers("rabbitmq")
+def test_every_settled_message_is_counted(channel):
+    put(channel, "q", 1, 2)
+    settled = []
+    internals.count_settled(channel, settled.append)
+    queue = Queue("q")(channel)
+    queue.get().ack()
+    queue.get().reject()
+    assert len(settled) == 2
+
+
+@pytest.mark.brokers("rabbitmq")
+def test_a_queue_s_size_comes_without_waiting(channel):
+    put(channel, "q", 1, 2, 3)
+    sizes = {}
+    internals.on_queue_size(channel, sizes.__setitem__)
+    internals.ask_queue_size(channel, "q")
+    wait_until(lambda: _drained(channel) or sizes, "the answer")
+    assert sizes == {"q": 3}
+    assert spec.Queue.DeclareOk in amqp.Channel._METHODS
+
+
+def _drained(channel):
+    try:
+        channel.connection.client.drain_events(timeout=0.1)
+    except TimeoutError:
+        return
+
+
+# the event loop
+
+
+def test_a_hub_drops_its_readers_when_it_is_reset():
+    hub = Hub()
+    reader, writer = socket.socketpair()
+    hub.add_reader(reader, lambda: None)
+    assert reader.fileno() in hub.readers
+    hub.reset()
+    assert reader.fileno() not in hub.readers
+    hub.close()
+    reader.close()
+    writer.close()
+
+
+def test_an_app_lets_its_consumer_be_taken_from_amqp():
+    assert inspect.isclass(Celery(set_as_current=False).amqp.Consumer)
