@@ -46,6 +46,7 @@ class LaneConsumer:
     def cancel(self) -> None:
         for window in self._windows.values():
             window.freeze()
+            window.finish()
         for part in self._distinct():
             part.cancel()
 

@@ -187,6 +187,17 @@ def settle_redis_channel(channel: Any) -> None:
     channel._in_poll = None
 
 
+def finish_redis_channel(channel: Any) -> None:
+    """Read the reply of a BRPOP in flight while its consumer still takes the message.
+
+    ``Channel.close`` would read it too, and hand a message without a consumer to any channel of the
+    connection that is still open. For the last one that is none: the message would be gone.
+    """
+    if channel._in_poll:
+        with contextlib.suppress(Exception):  # Empty, after ``brpop_timeout`` at the most
+            channel._brpop_read()
+
+
 def wake_redis_poller(connection: Any, fileno: int, drain: Callable[[], None]) -> None:
     """Let ``fileno`` interrupt ``drain_events`` of a pool without a hub (gevent, eventlet)."""
     cycle = connection.transport.cycle

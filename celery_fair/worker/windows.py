@@ -42,6 +42,9 @@ class Window:
     def thaw(self) -> None:
         """Celery consumes: the window may follow again."""
 
+    def finish(self) -> None:
+        """Celery is about to stop consuming: hold what is under way, or nobody will have it."""
+
     def settle(self) -> None:
         """The connection is lost and about to be closed."""
 
@@ -69,6 +72,9 @@ class RedisWindow(Window):
 
     def measured(self, round_trip_seconds: float) -> None:
         self.round_trip_seconds = with_measured(self.round_trip_seconds, round_trip_seconds)
+
+    def finish(self) -> None:
+        internals.finish_redis_channel(self.consumer.channel)
 
     def settle(self) -> None:
         internals.settle_redis_channel(self.consumer.channel)
@@ -118,6 +124,9 @@ class SoloRedisWindow(Window):
             if lane.room() > 0
             for queue in internals.active_queues(self._lanes[lane])
         ]
+
+    def finish(self) -> None:
+        internals.finish_redis_channel(self.consumer.channel)
 
     def settle(self) -> None:
         internals.settle_redis_channel(self.consumer.channel)
