@@ -14,7 +14,7 @@ help:
 	@echo 'make integration  the tests on real brokers and workers'
 	@echo 'make lint         ruff and mypy'
 	@echo 'make demo         plain Celery against celery-fair, in a minute'
-	@echo 'make bench        the measurements of tests/benchmarks'
+	@echo 'make bench        the measurements of docs/benchmarks.md (hours)'
 	@echo 'make clean        remove what these have made'
 
 test: lint unit integration
@@ -34,8 +34,9 @@ integration: $(VENV)/.has-test servers
 demo: $(VENV)/.has-demo
 	$(RUN) celery_fair demo
 
+# For instance BENCH="--only steady,bursts --pools threads --brokers redis --parallel 3".
 bench: $(VENV)/.has-test servers
-	$(PYTEST) -m benchmark --timeout 0 tests/benchmarks
+	$(RUN) tests.benchmarks $(BENCH)
 
 # Without them their tests are skipped with the reason, but not where CI is set.
 servers:

@@ -1,0 +1,1 @@
+"""The figures that celery-fair promises, measured beside stock Celery. See docs/benchmarks.md."""

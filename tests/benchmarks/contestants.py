@@ -1,0 +1,28 @@
+"""celery-fair as the ruler's contestants; importable where the ruler's folder is on the path."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from fair import FairContestant
+from mixed_load.contestant import WorkerCommand
+
+
+@dataclass(frozen=True)
+class Fleet(FairContestant):
+    """As many workers as slots, of one slot each: what a pod a process looks like."""
+
+    name: str = "fleet"
+
+    def worker_commands(self, slots: int, pool: str) -> list[WorkerCommand]:
+        flags = ("--concurrency", "1", "--pool", pool)
+        return [
+            WorkerCommand(1, ("--hostname", f"one-slot-{number}@%h", *flags))
+            for number in range(slots)
+        ]
+
+
+fair = FairContestant()
+fair_reserve_1 = replace(fair, name="fair_reserve_1", settings={"reserve": 1})
+fair_reserve_2 = replace(fair, name="fair_reserve_2", settings={"reserve": 2})
+fleet = Fleet()
