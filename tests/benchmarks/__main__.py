@@ -55,7 +55,9 @@ def _cells(options: argparse.Namespace) -> Iterator[Cell]:
 
 def _measure_all(cells: list[Cell], options: Options, output: Path, parallel: int) -> int:
     """Measure side by side what can be, then the rest one by one; how many figures missed."""
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    # SIGINT too: a shell's background job ignores it, and so would the ruler below it.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     done = failures = 0
     side_by_side = [cell for cell in cells if not cell.run.alone]
     one_by_one = [cell for cell in cells if cell.run.alone]
@@ -152,4 +154,7 @@ def _among(known: Iterable[str]):
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    try:
+        raise SystemExit(main())
+    except KeyboardInterrupt:
+        raise SystemExit(f"interrupted; what was finished is kept below {BUILD}") from None
