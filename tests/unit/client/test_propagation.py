@@ -162,6 +162,24 @@ def test_an_errback_that_nobody_runs_for_has_the_failed_tasks_kind(
     ]
 
 
+def errback_kinds(message: Any) -> list[Any]:
+    return [errback["options"].get("kind") for errback in message.embedded["errbacks"]]
+
+
+def test_an_errback_is_written_a_kind_only_where_it_would_inherit_one(
+    app: Celery, fair: Fair, plain: Any, quick: Any, bulk: Any, sent: Any
+) -> None:
+    asks = plain.si().set(kind="interactive")
+    members = group(plain.si(), quick.si())  # a kind of the group's would go over its members'
+    bulk.apply_async(link_error=[asks, quick.si(), members, plain.si()])
+    with fair.kind("batch"):
+        bulk.apply_async(link_error=[asks, quick.si()])
+    assert [errback_kinds(message) for message in sent()] == [
+        ["interactive", None, None, "batch"],
+        ["interactive", "batch"],
+    ]
+
+
 def test_an_errback_follows_the_queue_that_the_task_was_sent_to(
     app: Celery, plain: Any, sent: Any
 ) -> None:
@@ -238,6 +256,17 @@ def test_the_poll_for_a_chord_is_batch_only_if_its_caller_and_its_body_are(
         canvas.delay()
     (poll,) = [m for m in sent() if m.task == "celery.chord_unlock"]
     assert (poll.queue, poll.kind) == unlock
+
+
+def test_the_poll_for_a_chord_looks_at_what_its_body_begins_with(
+    app: Celery, fair: Fair, bulk: Any, quick: Any, without_native_chords: None, sent: Any
+) -> None:
+    with fair.inherit("batch"):
+        chord([bulk.s(), bulk.s()], chain(group(quick.s(), quick.s()), bulk.s())).delay()
+        chord([bulk.s(), bulk.s()], chain(chain(quick.s(), bulk.s()), bulk.s())).delay()
+        chord([bulk.s(), bulk.s()], chain(bulk.s(), quick.s())).delay()
+    polls = [(m.queue, m.kind) for m in sent() if m.task == "celery.chord_unlock"]
+    assert polls == [INTERACTIVE, BATCH, BATCH]
 
 
 def test_the_poll_for_a_chord_goes_where_the_body_is_sent_by_name(
@@ -443,6 +472,18 @@ def test_a_retry_can_change_the_kind_and_then_the_queue(
     assert log.of("again") == [INTERACTIVE, BATCH]
     one, two = (h["fair"]["first_published"] for h in log.headers)
     assert one == two
+
+
+def test_a_retry_that_names_its_queue_goes_there(app: Celery, fair: Fair, working: Working) -> None:
+    @fair_task(bind=True, kind="interactive")
+    def again(self: Any) -> None:
+        if self.request.retries < 1:
+            self.retry(countdown=0, kind="batch", queue="gpu")
+
+    app.amqp.queues.select_add("gpu")
+    with working(app) as log:
+        again.delay().get(timeout=10)
+    assert log.of("again") == [INTERACTIVE, ("gpu", "batch")]
 
 
 def test_a_retry_stays_in_a_queue_that_was_named(app: Celery, fair: Fair, working: Working) -> None:
