@@ -241,7 +241,7 @@ def test_a_consumer_pauses_and_resumes_by_its_queue(channel):
     count = wait_until(lambda: Queue("q")(channel).queue_declare(passive=True).message_count)
     assert (count, got) == (1, [])
     internals.resume_consumer(consumer, "q")
-    wait_until(lambda: _drained(channel) or got, "the message")
+    wait_until(lambda: _drained(channel) or got, "the message to come")
     assert internals.active_queues(consumer) == ["q"]
 
 
@@ -261,9 +261,13 @@ def test_a_queue_s_size_comes_without_waiting(channel):
     put(channel, "q", 1, 2, 3)
     sizes = {}
     internals.on_queue_size(channel, sizes.__setitem__)
-    internals.ask_queue_size(channel, "q")
-    wait_until(lambda: _drained(channel) or sizes, "the answer")
-    assert sizes == {"q": 3}
+
+    def asked():
+        internals.ask_queue_size(channel, "q")
+        _drained(channel)
+        return sizes == {"q": 3}
+
+    wait_until(asked, lambda: f"3 messages, not {sizes}")
     assert spec.Queue.DeclareOk in amqp.Channel._METHODS
 
 
