@@ -157,12 +157,12 @@ class Worker:
             self.host.withdraw(self, lane)
 
     def _give_back(self, lane: Lane) -> None:
-        """Return what has been held for long while the lane is shut: others may start it."""
+        """Return what has been held for long, with credit or without: others may start it."""
         old = self.host.now - self.host.hold_max_seconds
-        surplus: list[Task] = []
-        while len(lane.held) > lane.credit and lane.held[-1].received <= old:
-            surplus.append(lane.held.pop())
-        self.host.give_back(surplus[::-1])
+        overdue = [task for task in lane.held if task.received <= old]
+        for task in overdue:
+            lane.held.remove(task)
+        self.host.give_back(overdue)
 
     def _is_empty(self, lane: Lane) -> bool:
         asked = self.host.now - lane.asked_at >= self.host.round_trip_seconds - 1e-9

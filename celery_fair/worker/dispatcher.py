@@ -213,11 +213,13 @@ class Dispatcher:
                 self.windows[kind].follow()
 
     def give_back_overdue(self, hold_seconds: float) -> None:
-        """Return what a shut lane has held for too long, before the broker loses its patience."""
+        """Return what has been held for too long: others may start it, and brokers lose patience.
+
+        With credit or without: a worker that is the fleet's reserve may hold a batch message that
+        it will soon owe, and then nothing interactive comes, so that it never does.
+        """
         now = monotonic()
         for kind, lane in self.lanes.items():
-            if lane.credit > 0:
-                continue
             with self.lock:
                 overdue = lane.take_held_before(now - hold_seconds)
             for held in overdue:
