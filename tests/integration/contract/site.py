@@ -5,8 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import math
+import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +24,7 @@ from tests.nodes.worker import WorkerProcess
 
 PATIENCE_SECONDS = 40.0
 REPLY_SECONDS = 10.0
+GATE = re.compile(r"^\[(\S+ \S+): .*celery-fair: gate (open|protected) ", re.MULTILINE)
 
 
 def ask(app: Celery, hostname: str, command: str = "fair_status") -> dict[str, Any] | None:
@@ -111,9 +115,15 @@ class Site:
         self.slots = slots
         self.log = log
         self.worker = worker
+        self.staged: tuple[Path, Path] | None = None
+        self.polls = app.connection().transport.driver_type not in ("redis", "amqp")
 
     def publish(self, name: str, labels: Iterable[str], *args: object, **options: Any) -> None:
         publish(self.app, name, labels, *args, **options)
+        if self.staged is not None:
+            source, target = self.staged
+            for file in source.iterdir():
+                file.rename(target / file.name)
 
     def entries(self, prefix: str) -> list[Entry]:
         return [entry for entry in self.journal.entries() if entry.label.startswith(prefix)]
@@ -154,6 +164,19 @@ class Site:
             timeout=PATIENCE_SECONDS,
         )
 
+    def protected(self, after: int) -> list[tuple[float, float]]:
+        """From when to when the gate was protected, as logged behind this offset of the log."""
+        changes = GATE.findall(self.log_text()[after:])
+        times = [
+            (datetime.fromisoformat(at.replace(",", ".")).timestamp(), to) for at, to in changes
+        ]
+        ends = [at for at, to in times if to == "open"]
+        return [
+            (at, next((end for end in ends if end >= at), math.inf))
+            for at, to in times
+            if to == "protected"
+        ]
+
     def log_text(self) -> str:
         return self.log.read_text() if self.log.exists() else ""
 
@@ -180,6 +203,7 @@ def memory_site(
     set_variable(VARIABLE, str(journal.path))
     app = mixed.make_app(broker)
     handler = logging.FileHandler(log)
+    handler.setFormatter(logging.Formatter("[%(asctime)s: %(levelname)s] %(message)s"))
     ours = logging.getLogger("celery_fair")
     level = ours.level
     ours.addHandler(handler)
@@ -211,10 +235,22 @@ def process_site(
     env = {f"CELERY_FAIR__{name.upper()}": json.dumps(value) for name, value in settings.items()}
     env |= {VARIABLE: str(journal.path), "CELERY_CONF": json.dumps(conf)}
     worker = WorkerProcess(app_module, broker, log, pool=pool, concurrency=slots, env=env)
+    staged = _staged(broker, folder) if broker.name == "filesystem" else None
+    if staged is not None:
+        options = {**broker.transport_options, "data_folder_out": str(staged[0])}
+        broker = replace(broker, transport_options=options)
     site = Site(mixed.make_app(broker, **conf), journal, pool, slots, log, worker)
+    site.staged = staged
     try:
         worker.start()
     except BaseException:
         site.close()
         raise
     return site
+
+
+def _staged(broker: Broker, folder: Path) -> tuple[Path, Path]:
+    """Where to publish to, and where to move it: kombu reads files that are still being written."""
+    source = folder / "staged"
+    source.mkdir()
+    return source, Path(str(broker.transport_options["data_folder_in"]))
