@@ -10,6 +10,8 @@ from kombu import Consumer, Exchange, Producer, Queue
 
 from celery_fair.worker import internals
 
+logger = logging.getLogger(__name__)
+
 TIMEOUT_SECONDS = 0.5
 """Bounds every blocking call of a link, connecting included."""
 
@@ -132,13 +134,20 @@ class AmqpLink(Link):
         self._ready: dict[str, int] = {}
         self._members: dict[str, str] = {}
         internals.on_queue_size(self.channel, self._size_received)
-        self._exchange = Exchange(MEMBERS_EXCHANGE, type="fanout", durable=False, auto_delete=True)
-        self._words = self.connection.channel()
-        inbox = Queue("", self._exchange, exclusive=True, auto_delete=True, durable=False)
-        self._inbox = Consumer(self._words, [inbox], no_ack=True, accept=["json"])
-        self._inbox.register_callback(self._word_received)
-        self._inbox.consume()
-        self._producer = Producer(self._words, self._exchange, auto_declare=False)
+        try:
+            self._join()
+        except self.connection.channel_errors as error:  # a user that may not declare, say
+            self.has_members = False
+            logger.warning("celery-fair: no view of the fleet, each worker is by itself: %s", error)
+
+    def _join(self) -> None:
+        exchange = Exchange(MEMBERS_EXCHANGE, type="fanout", durable=False, auto_delete=True)
+        channel = self.connection.channel()
+        inbox = Queue("", exchange, exclusive=True, auto_delete=True, durable=False)
+        consumer = Consumer(channel, [inbox], no_ack=True, accept=["json"])
+        consumer.register_callback(self._word_received)
+        consumer.consume()
+        self._producer = Producer(channel, exchange, auto_declare=False)
 
     def _bound(self, options: dict[str, Any]) -> None:
         self.connection.transport_options = options
@@ -181,7 +190,7 @@ class AmqpLink(Link):
             self._members.pop(name, None)
 
     def leave(self, names: Iterable[str]) -> None:
-        for name in names:
+        for name in names if self.has_members else ():
             self._producer.publish([name, ""], serializer="json", delivery_mode=1)
 
 

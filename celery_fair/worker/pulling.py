@@ -136,6 +136,13 @@ class Puller:
             return (AmqpWindow if self._c.qos_global else AmqpConsumerWindow)(lane, part)
         if internals.is_virtual(part.channel):
             return VirtualWindow(lane, part)
+        if not self._c.restart_count:
+            logger.warning(
+                "celery-fair: the transport %r can't be held back, so %s messages are pulled as "
+                "Celery does; what is held here is still dispatched by turns",
+                self._driver,
+                lane.kind,
+            )
         return Window(lane, part)
 
     def _in_order(self, lanes: Mapping[Kind, Lane]) -> Sequence[Lane]:
