@@ -94,7 +94,7 @@ def test_soft_and_hard_time_limits_give_their_slots_back(pool, start, app, journ
     _runs_as_before(app, journal)
 
 
-@pytest.mark.brokers("redis", "rabbitmq")
+@pytest.mark.brokers("redis")
 def test_killed_children_give_their_slots_back(start, app, journal):
     worker = start("prefork")
     publish(app, "b.dying", labels("dying", 6))
