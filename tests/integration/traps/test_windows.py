@@ -52,9 +52,9 @@ def test_a_shut_lane_takes_nothing(site, naive, shared_rabbitmq, vhost):
 @pytest.mark.parametrize("naive", ["", "wait_for_replies"], ids=["cured", "naive"])
 def test_no_message_is_delivered_within_another_s_handling(site, naive):
     """T14: ``basic.qos`` and ``basic.cancel`` wait for a reply, and deliver while they wait."""
-    site.start(naive, concurrency=4, watched="nesting")
     for number in range(300):
         site.send("b.sleep" if number % 2 else "i.sleep", f"{number}")
+    site.start(naive, concurrency=4, watched="nesting")
     site.journal.wait_count(300, timeout=2 * LONG_SECONDS)
     nested = site.journal.labels("nested")
     assert nested if naive else not nested
