@@ -269,6 +269,9 @@ class Policy:
         if self._serves_both:
             wanted = self._reserve.update(traffic, now)
             self.fleet_reserve = max(0, min(wanted, total - guaranteed))
+        else:
+            self.fleet_reserve = 0
+            self.mode = Mode.OPEN
         self._limits = divide(
             settings,
             self.serves,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from time import monotonic
 from typing import Any
 
@@ -78,6 +79,11 @@ class Scheduler:
             settings.check(max(worker.max_concurrency or 0, worker.concurrency or 0, 1))
         except ValueError as error:
             raise SettingsError([str(error)]) from None
+        interval = internals.polling_interval(c.conninfo)
+        if interval is not None:
+            # Where messages come only at each look, what is held must last until the next.
+            ahead = max(settings.lookahead_seconds, 1.5 * interval)
+            settings = replace(settings, lookahead_seconds=ahead)
         return Policy(settings, slots=worker.min_concurrency or 1, now=monotonic())
 
     # --- the connection
@@ -224,8 +230,11 @@ class Scheduler:
         return self.dispatcher.lanes
 
     def _is_empty(self, kind: Kind, now: float) -> bool:
-        window = self.dispatcher.windows[kind]
-        return self.lanes[kind].is_empty(now, window.round_trip_seconds)
+        """Whether the broker has nothing: the lane says so, and no later reading contradicts it."""
+        lane, sensor = self.lanes[kind], self.measuring.sensor
+        if not lane.is_empty(now, self.dispatcher.windows[kind].round_trip_seconds):
+            return False
+        return sensor.read_at < lane.asked_at or not self.measuring.count(self.queues(kind), now)
 
     def _queues_changed(self) -> None:
         kinds = [kind for kind in KINDS if self.queue_names(kind)]

@@ -6,6 +6,7 @@ from typing import Any
 
 from celery import bootsteps
 
+import celery_fair.worker.control  # noqa: F401  registers `fair_status`, without the CLI too
 from celery_fair.app import Fair
 from celery_fair.worker.scheduler import Scheduler
 from celery_fair.worker.startup import announce

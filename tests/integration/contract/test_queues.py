@@ -14,11 +14,6 @@ from tests.integration.contract.site import ask, labels, most_at_once, publish, 
 SLOTS = 3
 
 
-STALE_RESERVE = pytest.mark.xfail(
-    reason="Policy.serve(one kind) keeps the reserve that it had for two", strict=False
-)
-
-
 @pytest.fixture
 def app(broker):
     app = mixed.make_app(broker)
@@ -37,7 +32,6 @@ def _wait_idle(app, worker):
     return wait_until(idle, lambda: f"idle: {ask(app, worker.hostname)}", timeout=30)
 
 
-@STALE_RESERVE
 @pytest.mark.parametrize("pool", ["prefork", "gevent"])
 @pytest.mark.brokers("redis", "rabbitmq")
 def test_a_worker_of_one_kind_gives_it_every_slot(pool, start_worker, app, journal):
@@ -80,7 +74,6 @@ def test_selected_and_excluded_queues(args, queues, ran, start_worker, app, jour
     assert set(journal.started()) == ran
 
 
-@STALE_RESERVE
 @pytest.mark.parametrize("pool", ["prefork", "threads"])
 @pytest.mark.brokers("redis", "rabbitmq")
 def test_a_batch_queue_added_at_run_time_goes_to_the_batch_lane(
