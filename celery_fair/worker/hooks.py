@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import partial, update_wrapper
 from typing import Any
 
 from celery_fair.worker import internals
@@ -25,17 +25,17 @@ class Hooks:
         """Count what passes by."""
         c, pool, dispatcher = self._c, self._c.pool, self._dispatcher
         c.on_task_request = dispatcher.on_task_request
-        c.on_close = c.blueprint.on_close = partial(self._on_close, c.on_close)
-        pool.apply_async = partial(dispatcher.apply_async, pool.apply_async)
+        c.on_close = c.blueprint.on_close = _around(self._on_close, c.on_close)
+        pool.apply_async = _around(dispatcher.apply_async, pool.apply_async)
 
     def enforce(self) -> None:
         """Hold what arrives, and know what waits for its time or its rate."""
         self.observe()
         c = self._c
-        c.apply_eta_task = partial(self._apply_eta_task, c.apply_eta_task)
-        c._limit_task = partial(self._limit_task, c._limit_task)
-        c._limit_post_eta = partial(self._limit_post_eta, c._limit_post_eta)
-        c.on_connection_error_after_connected = partial(
+        c.apply_eta_task = _around(self._apply_eta_task, c.apply_eta_task)
+        c._limit_task = _around(self._limit_task, c._limit_task)
+        c._limit_post_eta = _around(self._limit_post_eta, c._limit_post_eta)
+        c.on_connection_error_after_connected = _around(
             self._on_connection_error, c.on_connection_error_after_connected
         )
 
@@ -61,3 +61,8 @@ class Hooks:
         """Celery's own ``on_close`` flushes the pool; the blueprint has bound it early."""
         close()
         self._dispatcher.flushed()
+
+
+def _around(wrapper: Callable[..., Any], wrapped: Callable[..., Any]) -> Callable[..., Any]:
+    """``wrapper`` with ``wrapped`` as first argument, under its name: kombu's timers show it."""
+    return update_wrapper(partial(wrapper, wrapped), wrapped)
