@@ -45,8 +45,8 @@ class LaneConsumer:
 
     def cancel(self) -> None:
         for window in self._windows.values():
-            window.freeze()
             window.finish()
+            window.freeze()
         for part in self._distinct():
             part.cancel()
 
@@ -79,10 +79,12 @@ class LaneConsumer:
         """Keep the windows as they are while Celery waits for the broker."""
         for window in self._windows.values():
             window.freeze()
-        yield
-        for window in self._windows.values():
-            window.thaw()
-        self._on_queues_changed()
+        try:
+            yield
+        finally:
+            for window in self._windows.values():
+                window.thaw()
+            self._on_queues_changed()
 
     def _part(self, queue: str) -> Any:
         return self.parts[self._kind_of_queue(queue)]

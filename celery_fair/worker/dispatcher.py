@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -57,6 +58,8 @@ class Dispatcher:
         self._pumping = False
         self._pump_again = False
         self._asking = False
+        self._thread: int | None = None
+        self._due = False
 
     # --- over the life of a connection
 
@@ -103,8 +106,25 @@ class Dispatcher:
             lane.hold(request, first_published, ready_at, now)
         self.pump()
 
+    def confine_to_this_thread(self) -> None:
+        """Dispatch in the consumer's thread only: under solo without a loop it runs the tasks.
+
+        Timers have a thread of their own there; what they find is left for the next look at the
+        broker, and the tasks held are run in a row, since nothing comes back to the loop.
+        """
+        self._thread = threading.get_ident()
+
+    def pump_if_due(self) -> None:
+        """Do what was left by another thread."""
+        if self._due:
+            self.pump()
+
     def pump(self) -> None:
         """Start what may start, then tell the lanes how much more they may hold."""
+        if self._thread is not None and self._thread != threading.get_ident():
+            self._due = True
+            return
+        self._due = False
         with self.lock:
             if self._pumping:
                 self._pump_again = True
@@ -119,7 +139,7 @@ class Dispatcher:
         while True:
             self._pump_again = False
             self._take_note_of_finished()
-            if self.pool.is_running() and self._dispatch() and self.pool.one_task_a_turn:
+            if self.pool.is_running() and self._dispatch():
                 self.wake()
                 break
             if not self._pump_again and not self.slots.finished:
@@ -131,6 +151,7 @@ class Dispatcher:
         while finished:
             slot = finished.popleft()
             finish(slot.kind, slot.finished_at, slot.finished_at - slot.started_at)
+            slot.request = None  # else request and slot keep each other for the collector
 
     def _dispatch(self) -> bool:
         """Dispatch by turns; whether the loop should look at the broker before the next."""
@@ -147,7 +168,7 @@ class Dispatcher:
                     self._ask_first(round_trip)
                 return False
             self._start(self.lanes[kind], now)
-            if self.pool.one_task_a_turn:
+            if self.pool.one_task_a_turn and self._thread is None:
                 self._ask_anew()
                 return True
         return False
@@ -218,18 +239,16 @@ class Dispatcher:
         With credit or without: a worker that is the fleet's reserve may hold a batch message that
         it will soon owe, and then nothing interactive comes, so that it never does.
         """
-        now = monotonic()
+        before = monotonic() - hold_seconds
         for kind, lane in self.lanes.items():
+            takes = partial(_may_go_back, self.windows[kind])
             with self.lock:
-                overdue = lane.take_held_before(now - hold_seconds)
+                overdue = lane.take_held_before(before, takes)
             for held in overdue:
-                self._give_back(kind, held, lane)
+                internals.forget_request(held.request)
+                internals.return_to_broker(internals.message_of(held.request))
+                self.given_back[kind] += 1
 
-    def _give_back(self, kind: Kind, held: Held, lane: Lane) -> None:
-        message = internals.message_of(held.request)
-        if not self.windows[kind].can_give_back():
-            lane.hold(held.request, held.first_published, held.ready_at, held.received_at)
-            return
-        internals.forget_request(held.request)
-        internals.return_to_broker(message)
-        self.given_back[kind] += 1
+
+def _may_go_back(window: Window, held: Held) -> bool:
+    return window.can_give_back(internals.message_of(held.request))

@@ -16,6 +16,8 @@ LOST_AFTER = 4
 """Intervals of silence after which a member no longer counts."""
 FORGOTTEN_SECONDS = 120.0
 MAX_WORD = 4096
+MAX_NUMBER = 1e9
+WHOLE_NUMBERS = ("slots", "running_interactive", "running_batch")
 
 
 class Fleet:
@@ -81,15 +83,28 @@ class Fleet:
 
 
 def _parse(name: str, word: str, queues: list[str]) -> Member | None:
-    """The member that spoke, or ``None`` if it serves other queues or speaks another language."""
-    if len(word) > MAX_WORD:
-        return None
+    """The member that spoke, or ``None`` if it serves other queues or speaks another language.
+
+    Whoever reaches the broker can write a word, and a later version will: nothing in it may harm.
+    """
     try:
-        fields: dict[str, Any] = json.loads(word)
-        if fields.pop("queues") != queues:
+        if len(word) > MAX_WORD:
             return None
-        fields.pop("sequence")
-        fields["name"] = name
-        return Member(**fields)
-    except (ValueError, TypeError, KeyError, AttributeError):
+        spoken: dict[str, Any] = json.loads(word)
+        if spoken.pop("queues") != queues:
+            return None
+        spoken.pop("sequence")
+        spoken["name"] = name
+        member = Member(**spoken)
+        return member if all(map(_is_sane, asdict(member).items())) else None
+    except Exception:
         return None
+
+
+def _is_sane(item: tuple[str, object]) -> bool:
+    """Whether a field is a number in range; NaN fails the comparison."""
+    name, value = item
+    if name == "name":
+        return True
+    types = (int,) if name in WHOLE_NUMBERS else (int, float)
+    return type(value) in types and 0 <= value < MAX_NUMBER  # type: ignore[operator]

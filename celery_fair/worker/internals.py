@@ -107,6 +107,15 @@ def polling_interval(connection: Any) -> float | None:
     return float(getattr(connection.transport, "polling_interval", None) or 1.0)
 
 
+def goes_back_alone(message: Any) -> bool:
+    """Whether giving a message back reaches its own queue only.
+
+    A virtual channel publishes it anew, to *every* queue that its exchange and key are bound to.
+    """
+    info = message.delivery_info
+    return len(message.channel._lookup(info["exchange"], info["routing_key"])) == 1
+
+
 def return_to_broker(message: Any) -> None:
     """Give an unacknowledged message back, to the *front* of its queue where there is a choice.
 
@@ -294,6 +303,29 @@ def count_settled(channel: Any, settled: Callable[[int], None]) -> None:
 
     channel.basic_ack = partial(counting, channel.basic_ack)
     channel.basic_reject = partial(counting, channel.basic_reject)
+
+
+def reconnect_without_queue(channel: Any) -> None:
+    """Have a queue that is gone when its consumer resumes end like one that goes under a consumer.
+
+    The server answers ``basic.consume`` with 404, a channel error, which ends the worker. Had the
+    consumer not been paused, the server would have cancelled it, and ``ConsumerCancelled`` makes
+    Celery reconnect and declare the queue again.
+    """
+    from amqp import spec
+    from amqp.exceptions import ConsumerCancelled, NotFound
+
+    on_close = channel._on_close
+
+    def closed(code: int, text: str, class_id: int, method_id: int) -> None:
+        try:
+            on_close(code, text, class_id, method_id)
+        except NotFound as error:
+            if (class_id, method_id) == spec.Basic.Consume:
+                raise ConsumerCancelled(text, spec.Basic.Cancel) from error
+            raise
+
+    channel._callbacks[spec.Channel.Close] = closed
 
 
 def ask_queue_size(channel: Any, queue: str) -> None:

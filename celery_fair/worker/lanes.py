@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -107,12 +107,12 @@ class Lane:
     def oldest_ready_at(self) -> float | None:
         return min((held.ready_at for held in self._held if held.ready_at), default=None)
 
-    def take_held_before(self, received_at: float) -> list[Held]:
-        """Remove every message received before that time."""
-        overdue = [held for held in self._held if held.received_at < received_at]
+    def take_held_before(self, received_at: float, takes: Callable[[Held], bool]) -> list[Held]:
+        """Remove the messages received before that time of which ``takes`` is true."""
+        overdue = [held for held in self._held if held.received_at < received_at and takes(held)]
         if overdue:
-            self._held = [held for held in self._held if held.received_at >= received_at]
-            heapq.heapify(self._held)
+            left = set(self._held).difference(overdue)
+            self._held = sorted(left)  # a sorted list is a heap
         return overdue
 
     def close(self) -> None:

@@ -16,6 +16,8 @@ logger = logging.getLogger(__name__)
 TIMEOUT_SECONDS = 0.5
 """Bounds every blocking call of a link, connecting included."""
 
+NOT_FOUND = 404
+
 MEMBERS_KEY = "_celery_fair.members"
 MEMBERS_EXCHANGE = "celery_fair.members"
 
@@ -42,8 +44,10 @@ class Link:
         self.connection = app.connection_for_read()
         options = dict(self.connection.transport_options)
         for name in ("socket_timeout", "socket_connect_timeout", "read_timeout", "write_timeout"):
-            options.setdefault(name, TIMEOUT_SECONDS)
+            options[name] = min(options.get(name) or TIMEOUT_SECONDS, TIMEOUT_SECONDS)
         self._bound(options)
+        # One try: kombu's own way in would sleep between two, and this may be the event loop.
+        self.connection.ensure_connection(max_retries=0, reraise_as_library_errors=False)
         self.channel = self.connection.channel()
 
     def _bound(self, options: dict[str, Any]) -> None:
@@ -106,7 +110,9 @@ class RedisLink(Link):
         )
         ready: dict[str, int] = dict.fromkeys(self._asked, 0)
         for queue, length in zip(self._asked, replies, strict=False):
-            ready[queue] += length if isinstance(length, int) else 0
+            if isinstance(length, Exception):
+                raise length  # no permission, another type: unknown, which is not empty
+            ready[queue] += int(length)
         members = _text_items(replies[-1]) if self._with_members else {}
         return Answer(ready, members)
 
@@ -172,7 +178,9 @@ class AmqpLink(Link):
                 self.connection.drain_events(timeout=timeout_seconds if self._pending else 0)
         except TimeoutError:
             pass
-        except self.connection.channel_errors:
+        except self.connection.channel_errors as error:
+            if getattr(error, "code", None) != NOT_FOUND or not self._pending:
+                raise
             self._ready[self._pending.popleft()] = 0
             for queue in self._pending:
                 internals.ask_queue_size(self.channel, queue)

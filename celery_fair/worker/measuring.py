@@ -38,8 +38,9 @@ class Measuring:
     def connect(self) -> None:
         """There is a connection to the broker, and so a transport."""
         self.is_possible = link_type(self._c.connection) is not None
-        if self._c.hub is None and getattr(self._c.pool, "is_green", False):
-            self.sensor.spawn_with(self._c.pool.spawn_n)
+        if self._c.hub is None:
+            is_green = getattr(self._c.pool, "is_green", False)
+            self.sensor.spawn_with(self._c.pool.spawn_n if is_green else lambda read: read())
 
     def tick(
         self, queues: list[str], now: float, *, interactive_empty: bool, batch_empty: bool

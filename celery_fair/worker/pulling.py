@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
@@ -26,8 +27,8 @@ from celery_fair.worker.windows import (
 
 logger = logging.getLogger(__name__)
 
-SCHEDULED_LIMIT = 1000
-"""ETA tasks a lane holds at the most, where ``worker_eta_task_limit`` says nothing."""
+NO_LIMIT = sys.maxsize
+"""ETA tasks a lane holds, where ``worker_eta_task_limit`` says nothing: as many as Celery does."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ class Puller:
         *,
         batch_first: Callable[[], bool],
         others_may_take: Callable[[], bool],
+        before_look: Callable[[], None],
         waker: Waker,
         on_queues_changed: Callable[[], None],
     ) -> None:
@@ -59,6 +61,7 @@ class Puller:
         self._pool = pool
         self._batch_first = batch_first
         self._others_may_take = others_may_take
+        self._before_look = before_look
         self._waker = waker
         self._on_queues_changed = on_queues_changed
         self._receiving: Lane | None = None
@@ -83,7 +86,7 @@ class Puller:
         return Pulling(stock, dict.fromkeys(KINDS, stock), lanes, windows)
 
     def _lanes(self) -> dict[Kind, Lane]:
-        limit = self._c.app.conf.worker_eta_task_limit or SCHEDULED_LIMIT
+        limit = self._c.app.conf.worker_eta_task_limit or NO_LIMIT
         now = monotonic()
         return {kind: Lane(kind, now, limit) for kind in KINDS}
 
@@ -135,7 +138,7 @@ class Puller:
         if self._driver == "amqp":
             return (AmqpWindow if self._c.qos_global else AmqpConsumerWindow)(lane, part)
         if internals.is_virtual(part.channel):
-            return VirtualWindow(lane, part)
+            return VirtualWindow(lane, part, self._before_look)
         if not self._c.restart_count:
             logger.warning(
                 "celery-fair: the transport %r can't be held back, so %s messages are pulled as "
@@ -153,7 +156,7 @@ class Puller:
         def on_message(message: Any) -> None:
             window.delivered(message)
             lane.asked_at = monotonic()
-            if self._must_give_back(lane, window):
+            if self._must_give_back(lane, window, message):
                 internals.return_to_broker(message)
                 return
             message.fair_lane = lane
@@ -167,7 +170,7 @@ class Puller:
         part.on_message = on_message
         part.on_decode_error = on_decode_error
 
-    def _must_give_back(self, lane: Lane, window: Window) -> bool:
+    def _must_give_back(self, lane: Lane, window: Window, message: Any) -> bool:
         """Whether a message that was under way when the lane was shut is another worker's to take.
 
         Nothing has seen it yet, so no event, log line or request has to be undone.
@@ -176,7 +179,7 @@ class Puller:
             self._others_may_take()
             and lane.room() + lane.credit // 2 <= 0
             and self._pool.is_running()
-            and window.can_give_back()
+            and window.can_give_back(message)
         )
 
     def scheduled(self) -> None:

@@ -31,7 +31,6 @@ logger = logging.getLogger(__name__)
 TICK_SECONDS = 0.1
 RECOUNT_SECONDS = 1.0
 AUDIT_SECONDS = 5.0
-AUDIT_GRACE_SECONDS = 5.0
 HOARD_SECONDS = 1.0
 """How long a shut lane may keep a message that another worker could run."""
 
@@ -63,6 +62,7 @@ class Scheduler:
             self.pool,
             batch_first=lambda: self.policy.pick(1, 1, monotonic()) == BATCH,
             others_may_take=lambda: self.measuring.fleet_workers > 1,
+            before_look=self.dispatcher.pump_if_due,
             waker=self.waker,
             on_queues_changed=self._queues_changed,
         )
@@ -98,6 +98,8 @@ class Scheduler:
             c.task_consumer = self.pulling.consumer
             c.qos = LaneQoS(self.puller.scheduled)
             internals.keep_prefetch(c)
+        if c.hub is None and self.pool.one_task_a_turn:
+            self.dispatcher.confine_to_this_thread()
         self.measuring.connect()
         self.dispatcher.connect(self.pulling.lanes, self.pulling.windows)
         self._queues_changed()
@@ -133,7 +135,7 @@ class Scheduler:
             self._observe(now)
             if now - self._audited_at >= AUDIT_SECONDS:
                 self._audited_at = now
-                self._audit(now)
+                self._audit()
             if now - self._recounted_at >= RECOUNT_SECONDS and not self.observing:
                 self._recounted_at = now
                 self._recount_scheduled()
@@ -161,11 +163,10 @@ class Scheduler:
             reason = self.policy.view(now).mode_reason
             logger.info("celery-fair: gate %s (%s)", changed.value, reason)
 
-    def _audit(self, now: float) -> None:
-        for slot in self.dispatcher.slots.audit(internals.is_known, now - AUDIT_GRACE_SECONDS):
+    def _audit(self) -> None:
+        for request in self.dispatcher.slots.audit(internals.is_known):
             logger.warning(
-                "celery-fair: the slot of %s was never given back; freed by the audit",
-                slot.request,
+                "celery-fair: the slot of %s was never given back; freed by the audit", request
             )
 
     def _recount_scheduled(self) -> None:

@@ -141,7 +141,10 @@ class Sensor:
             if self._failures_in_a_row:
                 logger.info("celery-fair: the sensor reads the queues again")
                 self._failures_in_a_row = 0
-        self.on_answer(answer)
+        try:
+            self.on_answer(answer)
+        except Exception:  # this is a callback of the loop, which would end the worker
+            logger.exception("celery-fair: an answer of the broker could not be used")
 
     def _fail(self, error: BaseException) -> None:
         self._asked_at = None

@@ -38,6 +38,7 @@ class Slots:
         self._on_free = on_free
         self.finished: deque[Slot] = deque()
         self.audited = 0
+        self._suspects: set[Slot] = set()
 
     def __len__(self) -> int:
         return len(self._taken)
@@ -68,17 +69,16 @@ class Slots:
             if slot.request.time_start is None:
                 slot.release()
 
-    def audit(self, is_known: Callable[[Any], bool], started_before: float) -> list[Slot]:
-        """Free and return the slots whose request Celery no longer counts as running or reserved.
+    def audit(self, is_known: Callable[[Any], bool]) -> list[Any]:
+        """Free the slots of requests that Celery no longer counts as running or reserved.
 
-        ``started_before`` leaves a grace: a killed child is still being reaped for a second or two.
+        Only those that the audit before has found already: a killed child is still being reaped for
+        a second or two after Celery has closed its books. Returns the requests.
         """
-        leaked = [
-            slot
-            for slot in list(self._taken)
-            if slot.started_at < started_before and not is_known(slot.request)
-        ]
+        unknown = {slot for slot in list(self._taken) if not is_known(slot.request)}
+        leaked = {slot: slot.request for slot in unknown & self._suspects}
+        self._suspects = unknown.difference(leaked)
         for slot in leaked:
             self.audited += 1
             slot.release()
-        return leaked
+        return list(leaked.values())

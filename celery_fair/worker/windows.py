@@ -14,6 +14,7 @@ logger = logging.getLogger(__name__)
 MAX_PREFETCH = 65_535
 """The largest ``prefetch_count`` of AMQP 0-9-1, a short; kombu turns prefetching *off* above it."""
 
+DELIVERY_COUNT = "x-delivery-count"
 KEPT_ARGUMENTS = ("x-expires", "x-single-active-consumer")
 
 
@@ -48,19 +49,27 @@ class Window:
     def settle(self) -> None:
         """The connection is lost and about to be closed."""
 
-    def can_give_back(self) -> bool:
-        """Whether a message may be requeued without its queue counting that against it."""
-        return True
+    def can_give_back(self, message: Any) -> bool:
+        """Whether a message may be requeued, with nothing but its place in line changed."""
+        return False
 
 
 class VirtualWindow(Window):
     """kombu's virtual transports ask the channel's QoS object before each look at the broker."""
 
-    def __init__(self, lane: Lane, consumer: Any) -> None:
+    def __init__(self, lane: Lane, consumer: Any, before_look: Callable[[], None]) -> None:
         super().__init__(lane, consumer)
         connection = consumer.channel.connection.client
         self.round_trip_seconds = 1.5 * (internals.polling_interval(connection) or 0.005)
-        internals.gate_channel(consumer.channel, lane.room)
+        self._before_look = before_look
+        internals.gate_channel(consumer.channel, self._room)
+
+    def _room(self) -> int:
+        self._before_look()
+        return self.lane.room()
+
+    def can_give_back(self, message: Any) -> bool:
+        return internals.goes_back_alone(message)
 
 
 class RedisWindow(Window):
@@ -72,6 +81,9 @@ class RedisWindow(Window):
 
     def measured(self, round_trip_seconds: float) -> None:
         self.round_trip_seconds = with_measured(self.round_trip_seconds, round_trip_seconds)
+
+    def can_give_back(self, message: Any) -> bool:
+        return internals.goes_back_alone(message)
 
     def finish(self) -> None:
         internals.finish_redis_channel(self.consumer.channel)
@@ -150,18 +162,20 @@ class AmqpWindow(Window):
         self._frozen = True
         self._shut = False
         self._paused: set[str] = set()
+        self._keeps_some = False
         self._count = 0
         self._unacked = 0
         self._first_tag = 0
         self._last_tag = 0
         internals.count_settled(consumer.channel, self._settled)
+        internals.reconnect_without_queue(consumer.channel)
 
     def delivered(self, message: Any) -> None:
         self._unacked += 1
         self._last_tag = message.delivery_tag
 
     def _settled(self, delivery_tag: int) -> None:
-        if delivery_tag >= self._first_tag:
+        if delivery_tag >= self._first_tag and self._unacked > 0:
             self._unacked -= 1
 
     def freeze(self) -> None:
@@ -191,6 +205,8 @@ class AmqpWindow(Window):
         if self._shut:
             if room > 0:
                 self._widen(room)
+            else:
+                self._keep_narrow()
             return
         allowance = self._count - self._unacked
         if credit <= 0 or (allowance - room > slack and room <= 0):
@@ -207,7 +223,12 @@ class AmqpWindow(Window):
         for queue in self._pausable():
             internals.pause_consumer(self.consumer, queue)
             self._paused.add(queue)
-        if len(self._paused) < len(internals.active_queues(self.consumer)):
+        self._keeps_some = len(self._paused) < len(internals.active_queues(self.consumer))
+        self._keep_narrow()
+
+    def _keep_narrow(self) -> None:
+        """Queues that keep their consumer have a window of one, also as tasks end and are acked."""
+        if self._keeps_some and self._count > max(self._unacked, 1):
             self._prefetch(max(self._unacked, 1))
 
     def _resume(self) -> None:
@@ -229,11 +250,15 @@ class AmqpWindow(Window):
             if queue.name in active and not is_kept(queue)
         ]
 
-    def can_give_back(self) -> bool:
+    def can_give_back(self, message: Any) -> bool:
         """Not to a quorum queue: it counts deliveries, and drops a message after twenty.
 
-        Nor to one that keeps its consumer: it would come back at once, without end.
+        A virtual host may make every queue one, which no declaration here tells, but the count on a
+        message does: it goes back once at the most. Nor to a queue that keeps its consumer: it
+        would come back at once, without end.
         """
+        if DELIVERY_COUNT in (message.headers or {}):
+            return False
         return not any(is_quorum(queue) or is_kept(queue) for queue in self.consumer.queues)
 
 
@@ -252,6 +277,9 @@ class AmqpConsumerWindow(AmqpWindow):
         self._unacked = 0
         self._prefetch(room)
         self._resume()
+
+    def _keep_narrow(self) -> None:
+        """A consumer that is kept has the window that it began with: one."""
 
     def _prefetch(self, count: int) -> None:
         share, self._count = self._share(count)

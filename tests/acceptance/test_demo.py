@@ -129,7 +129,7 @@ def test_interrupted_under_load_the_demo_cleans_up(start_demo, number):
     # The demo itself, redis-server, the worker and its four processes.
     assert len(demo.processes()) == 7
     demo.process.send_signal(number)
-    _, err = demo.finish(timeout=10)
+    _, err = demo.finish(timeout=30)
     assert demo.process.returncode == 130
     assert "Interrupted; the demo's processes are stopped." in err
     assert demo.processes() == []

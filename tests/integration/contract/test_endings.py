@@ -115,7 +115,8 @@ def test_terminated_tasks_give_their_slots_back(pool, start, app, journal):
     _runs_as_before(app, journal)
 
 
-@pytest.mark.parametrize("pool", POOLS)
+# Under solo a revoke and the task that it means are read after the same task, in any order.
+@pytest.mark.parametrize("pool", [pool for pool in POOLS if pool != "solo"])
 @pytest.mark.brokers("redis")
 def test_revoked_and_expired_tasks_never_take_a_slot_for_good(pool, start, app, journal):
     worker = start(pool)

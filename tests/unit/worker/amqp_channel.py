@@ -18,6 +18,8 @@ class FakeChannel:
     def __init__(self) -> None:
         self.sent: list[Sent] = []
         self.callbacks: dict[str, Any] = {}
+        self._callbacks: dict[Any, Any] = {}
+        self._on_close = None
         client = SimpleNamespace(connection_errors=(ConnectionError,), channel_errors=(KeyError,))
         self.connection = SimpleNamespace(client=client)
         self.broken = False

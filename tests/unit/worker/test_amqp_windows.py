@@ -51,6 +51,12 @@ class Rig:
         self.lane.hold(object(), 0.0, None, 0.0)
         return self._tag
 
+    def channel_commands_after_follow(self) -> list[tuple]:
+        """What is sent when the window looks again, with the credit that it has."""
+        self.channel.take()
+        self.window.follow()
+        return self.channel.take()
+
     def start(self) -> None:
         """The first message held is given to the pool, and stays unacknowledged (late)."""
         self.lane.take(0.0)
@@ -230,5 +236,24 @@ def test_a_lost_connection_is_left_to_the_loop_to_find(rig):
 def test_nothing_is_given_back_to_a_quorum_queue_which_counts_deliveries():
     quorum = Queue("q", queue_arguments={"x-queue-type": "quorum"})
     assert is_quorum(quorum)
-    assert not Rig(AmqpWindow, Queue("plain"), quorum).window.can_give_back()
-    assert Rig(AmqpWindow, Queue("plain")).window.can_give_back()
+    message = SimpleNamespace(headers={})
+    assert not Rig(AmqpWindow, Queue("plain"), quorum).window.can_give_back(message)
+    assert Rig(AmqpWindow, Queue("plain")).window.can_give_back(message)
+
+
+def test_a_message_whose_deliveries_are_counted_is_not_given_back_whatever_was_declared():
+    counted = SimpleNamespace(headers={"x-delivery-count": 1})
+    assert not Rig(AmqpWindow, Queue("plain")).window.can_give_back(counted)
+
+
+def test_a_kept_queue_keeps_its_window_of_one_as_late_acks_come_in():
+    rig = Rig(AmqpWindow, Queue("kept", auto_delete=True))
+    rig.begin()
+    rig.grant(4)
+    tags = [rig.deliver() for _ in range(4)]
+    for _ in tags:
+        rig.start()
+    rig.grant(0)
+    for tag in tags:
+        rig.channel.basic_ack(tag)
+    assert rig.channel_commands_after_follow()[-1] == ("qos", 1, SHARED)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from celery_fair.policy import Member
 from celery_fair.worker.fleet import FORGOTTEN_SECONDS, LOST_AFTER, MAX_WORD, Fleet
 
@@ -145,3 +147,22 @@ def test_a_larger_fleet_speaks_less_often():
     town.speak()
     town.view("w0", 0.0)
     assert town.fleets["w0"].say_seconds == 4.0
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        '"slots": null',
+        '"slots": "4"',
+        '"slots": Infinity',
+        '"slots": -1',
+        '"interactive_rate": NaN',
+    ],
+)
+def test_a_word_that_says_nonsense_is_no_member_and_harms_nobody(harm):
+    fleet = Fleet("a")
+    me = Member("a", 1, 0, 0)
+    own = fleet.word(me, ["q"])
+    foreign = own[:-1] + ", " + harm + "}"
+    fleet.hear({"a": own, "b": foreign, "c": "[" * 4000, "d": 7}, 1.0)
+    assert fleet.view(me, 1.0).workers == 1

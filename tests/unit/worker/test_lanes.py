@@ -101,7 +101,8 @@ def test_only_what_was_received_before_is_overdue_and_the_rest_keeps_its_order()
     _hold(lane, "old", published=5.0, now=1.0)
     _hold(lane, "young late", published=4.0, now=3.0)
     _hold(lane, "young early", published=2.0, now=3.0)
-    assert [held.request for held in lane.take_held_before(2.0)] == ["old"]
+    assert lane.take_held_before(2.0, lambda held: False) == []
+    assert [held.request for held in lane.take_held_before(2.0, lambda held: True)] == ["old"]
     assert _taken(lane) == ["young early", "young late"]
 
 

@@ -72,21 +72,31 @@ def test_a_flush_frees_the_slots_of_jobs_that_no_child_had_accepted():
     assert len(slots) == 0
 
 
-def test_the_audit_frees_what_celery_no_longer_knows_but_not_what_is_young_or_known():
+def test_the_audit_frees_what_celery_does_not_know_twice_in_a_row():
     slots, _ = _slots()
-    known, lost, young = _request(), _request(), _request()
+    known, lost = _request(), _request()
     slots.take(BATCH, known, 1.0)
-    leaked = slots.take(INTERACTIVE, lost, 1.0)
-    slots.take(BATCH, young, 9.0)
-    found = slots.audit(lambda request: request is known, started_before=5.0)
-    assert found == [leaked]
+    slots.take(INTERACTIVE, lost, 1.0)
+    assert slots.audit(lambda request: request is known) == []
+    newly_lost = _request()
+    slots.take(BATCH, newly_lost, 9.0)
+    assert slots.audit(lambda request: request is known) == [lost]
     assert slots.audited == 1
     assert len(slots) == 2
+
+
+def test_a_slot_that_celery_knows_again_is_no_suspect():
+    slots, _ = _slots()
+    slots.take(BATCH, _request(), 1.0)
+    slots.audit(lambda request: False)
+    slots.audit(lambda request: True)
+    assert slots.audit(lambda request: False) == []
 
 
 def test_an_audited_slot_that_is_released_after_all_counts_once():
     slots, freed = _slots()
     slot = slots.take(BATCH, _request(), 1.0)
-    slots.audit(lambda request: False, started_before=5.0)
+    slots.audit(lambda request: False)
+    slots.audit(lambda request: False)
     slot.release()
     assert freed == [1]
