@@ -149,16 +149,16 @@ def test_a_larger_fleet_speaks_less_often():
     assert town.fleets["w0"].say_seconds == 4.0
 
 
-@pytest.mark.parametrize(
-    "harm",
-    [
-        '"slots": null',
-        '"slots": "4"',
-        '"slots": Infinity',
-        '"slots": -1',
-        '"interactive_rate": NaN',
-    ],
-)
+NONSENSE = [
+    '"slots": null',
+    '"slots": "4"',
+    '"slots": Infinity',
+    '"slots": -1',
+    '"interactive_rate": NaN',
+]
+
+
+@pytest.mark.parametrize("harm", NONSENSE)
 def test_a_word_that_says_nonsense_is_no_member_and_harms_nobody(harm):
     fleet = Fleet("a")
     me = Member("a", 1, 0, 0)
