@@ -7,13 +7,15 @@ import hashlib
 import json
 import os
 import shutil
+import socket
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-import kombu
-
 from tests.brokers.process import ChildProcess, free_port
+
+PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"
+METHOD_FRAME = b"\x01"
 
 USER = PASSWORD = "guest"
 VHOST_BATCH = 40
@@ -118,11 +120,15 @@ class RabbitMQServer(ChildProcess):
         return path
 
     def is_ready(self) -> bool:
+        """Whether the server greets a client: it listens only when its definitions are loaded.
+
+        By hand, since a client library may leave a socket open when a booting node hangs up.
+        """
         try:
-            with kombu.Connection(self.url, connect_timeout=5) as connection:
-                connection.connect()
-            return True
-        except Exception:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=5) as client:
+                client.sendall(PROTOCOL_HEADER)
+                return client.recv(1) == METHOD_FRAME
+        except OSError:
             # Refused, reset, closed by a node that is still booting: each means "not yet".
             return False
 
