@@ -46,6 +46,13 @@ class Link:
         for name in ("socket_timeout", "socket_connect_timeout", "read_timeout", "write_timeout"):
             options[name] = min(options.get(name) or TIMEOUT_SECONDS, TIMEOUT_SECONDS)
         self._bound(options)
+        try:
+            self._connect()
+        except Exception:
+            self.connection.release()
+            raise
+
+    def _connect(self) -> None:
         # One try: kombu's own way in would sleep between two, and this may be the event loop.
         self.connection.ensure_connection(max_retries=0, reraise_as_library_errors=False)
         self.channel = self.connection.channel()
@@ -79,10 +86,13 @@ class RedisLink(Link):
     has_members = True
 
     def __init__(self, app: Any) -> None:
-        super().__init__(app)
-        self._redis = internals.redis_link_connection(self.channel)
         self._asked: list[str] = []
         self._with_members = False
+        super().__init__(app)
+
+    def _connect(self) -> None:
+        super()._connect()
+        self._redis = internals.redis_link_connection(self.channel)
         self._members_key = f"{self.channel.global_keyprefix}{MEMBERS_KEY}"
 
     def _bound(self, options: dict[str, Any]) -> None:
@@ -136,10 +146,13 @@ class AmqpLink(Link):
     speaks_unasked = True
 
     def __init__(self, app: Any) -> None:
-        super().__init__(app)
         self._pending: deque[str] = deque()
         self._ready: dict[str, int] = {}
         self._members: dict[str, str] = {}
+        super().__init__(app)
+
+    def _connect(self) -> None:
+        super()._connect()
         internals.on_queue_size(self.channel, self._size_received)
         try:
             self._join()
