@@ -46,6 +46,8 @@ class Demo:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            # A shell ignores SIGINT for what it runs in the background, and so would the demo.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
     def finish(self, timeout=60) -> tuple[str, str]:
