@@ -35,6 +35,15 @@ def announce(scheduler: Scheduler) -> None:
         else "off: this transport's queues can't be measured",
         settings.mode,
     )
+    for kind in KINDS:
+        if not scheduler.queue_names(kind):
+            logger.warning(
+                "celery-fair: this worker consumes no %s queue; unless another one consumes %s, "
+                "%s tasks wait there unseen",
+                kind,
+                ", ".join(scheduler.fair.queues[kind]),
+                kind,
+            )
     for finding in static_findings(scheduler.c.app):
         if finding.severity != "info":
             logger.warning("celery-fair: %s", finding.line())

@@ -70,6 +70,10 @@ def test_selected_and_excluded_queues(args, queues, ran, start_worker, app, jour
         "interactive": ["celery"] if "i" in ran else [],
         "batch": ["celery.batch"] if "b" in ran else [],
     }
+    left_out = {"interactive", "batch"} - {kind for kind, names in served.items() if names}
+    for kind in ("interactive", "batch"):
+        warned = f"this worker consumes no {kind} queue" in worker.log_text()
+        assert warned == (kind in left_out)
     worker.stop()
     assert set(journal.started()) == ran
 
