@@ -158,11 +158,11 @@ class Dispatcher:
         interactive, batch = self.lanes.get(INTERACTIVE), self.lanes.get(BATCH)
         if interactive is None or batch is None:
             return False
-        pick, now = self.policy.pick, monotonic()
-        while interactive or batch:
+        policy, now = self.policy, monotonic()
+        while (interactive or batch) and policy.running < policy.slots:
             round_trip = self.windows[INTERACTIVE].round_trip_seconds
             empty = not batch or interactive.is_empty(now, round_trip)
-            kind = pick(len(interactive), len(batch), now, empty)
+            kind = policy.pick(len(interactive), len(batch), now, empty)
             if kind is None:
                 if not empty:
                     self._ask_first(round_trip)
