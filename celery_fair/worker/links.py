@@ -62,7 +62,7 @@ class Link:
 
     def ask(self, queues: Iterable[str], member: tuple[str, str] | None) -> Answer | None:
         """Ask for the messages ready in ``queues``, and say ``member`` = (name, word) if given."""
-        return Answer({queue: self.channel._size(queue) for queue in queues}, {})
+        return Answer({queue: internals.queue_size(self.channel, queue) for queue in queues}, {})
 
     def fileno(self) -> int:
         """The descriptor that becomes readable when there is an answer."""
@@ -112,7 +112,7 @@ class RedisLink(Link):
         internals.redis_send(self._redis, commands)
 
     def fileno(self) -> int:
-        return int(self._redis._sock.fileno())
+        return internals.redis_fileno(self._redis)
 
     def receive(self, timeout_seconds: float = 0.0) -> Answer:
         replies = internals.redis_receive(
