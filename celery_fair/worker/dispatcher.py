@@ -13,6 +13,7 @@ from typing import Any
 from celery_fair.headers import FairHeader
 from celery_fair.policy import Policy
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS, Kind
+from celery_fair.policy.load import Credits
 from celery_fair.worker import internals
 from celery_fair.worker.lanes import Held, Lane
 from celery_fair.worker.pools import Pool
@@ -58,6 +59,7 @@ class Dispatcher:
         self._pumping = False
         self._pump_again = False
         self._asking = False
+        self._granted: tuple[Credits, int, int] | None = None
         self._thread: int | None = None
         self._due = False
 
@@ -66,6 +68,7 @@ class Dispatcher:
     def connect(self, lanes: Mapping[Kind, Lane], windows: Mapping[Kind, Window]) -> None:
         """Serve the lanes of a new connection."""
         self.lanes, self.windows = lanes, windows
+        self._granted = None
         self.pump()
 
     def disconnect(self) -> None:
@@ -75,6 +78,12 @@ class Dispatcher:
                 lane.close()
         for window in self.windows.values():
             window.settle()
+
+    def tick(self) -> None:
+        """Look again, at what nothing else has told since the last tick."""
+        for window in self.windows.values():
+            window.tick()
+        self.pump()
 
     def measured(self, round_trip_seconds: float) -> None:
         """The broker has just answered in that time."""
@@ -104,7 +113,8 @@ class Dispatcher:
             if request.__dict__.pop("fair_limited", False):
                 lane.limited -= 1
             lane.hold(request, first_published, ready_at, now)
-        self.pump()
+        if self.policy.running < self.policy.slots or self.slots.finished:
+            self.pump()  # else the next to finish does it
 
     def confine_to_this_thread(self) -> None:
         """Dispatch in the consumer's thread only: under solo without a loop it runs the tasks.
@@ -195,6 +205,7 @@ class Dispatcher:
         if request.revoked():  # asked here, since ``process_task`` would swallow it with the slot
             return
         slot = self.slots.take(lane.kind, request, now)
+        self.windows[lane.kind].starting(request)
         self.policy.start(lane.kind, now, now - held.received_at)
         self.dispatched[lane.kind] += 1
         if held.ready_at is not None:
@@ -223,15 +234,21 @@ class Dispatcher:
     def grant(self) -> None:
         """Hand the policy's credits to the lanes, and the lanes' room to the broker."""
         now = monotonic()
-        credits = self.policy.credits(now)
+        granting = (self.policy.credits(now), self.spare, self.policy.reserve)
+        if granting != self._granted:
+            self._granted = granting
+            self._grant(*granting, now)
+        for window in self.windows.values():
+            window.follow()
+
+    def _grant(self, credits: Credits, spare: int, reserve: int, now: float) -> None:
         allowed = {INTERACTIVE: credits.interactive, BATCH: credits.batch}
-        if self.spare:
-            allowed[INTERACTIVE] += self.spare
-            allowed[BATCH] += self.spare + self.policy.reserve
+        if spare:
+            allowed[INTERACTIVE] += spare
+            allowed[BATCH] += spare + reserve
         for kind, lane in self.lanes.items():
             if lane.alive:
                 lane.grant(allowed[kind], now)
-                self.windows[kind].follow()
 
     def give_back_overdue(self, hold_seconds: float) -> None:
         """Return what has been held for too long: others may start it, and brokers lose patience.

@@ -42,6 +42,11 @@ def was_revoked(request: Any) -> bool:
     return bool(request._already_revoked)
 
 
+def is_acked_early(request: Any) -> bool:
+    """Whether Celery acknowledges this request's message as soon as the pool has accepted it."""
+    return not request.task.acks_late
+
+
 def forget_request(request: Any) -> None:
     """Take a request that goes back to the broker out of Celery's books.
 

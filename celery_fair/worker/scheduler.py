@@ -140,7 +140,7 @@ class Scheduler:
                 self._recounted_at = now
                 self._recount_scheduled()
         self.dispatcher.give_back_overdue(self._hold_seconds())
-        self.dispatcher.pump()
+        self.dispatcher.tick()
 
     def _follow_pool(self, now: float) -> None:
         """Autoscale may still add slots, but only if more is held than there are."""

@@ -34,8 +34,14 @@ class Window:
     def delivered(self, message: Any) -> None:
         """A message of this lane has come."""
 
+    def starting(self, request: Any) -> None:
+        """A request of this lane is about to be given to the pool."""
+
     def follow(self) -> None:
-        """The lane's room has changed."""
+        """The lane's room may have changed."""
+
+    def tick(self) -> None:
+        """Some time has passed."""
 
     def freeze(self) -> None:
         """Celery is about to consume, which waits for the broker: change nothing meanwhile."""
@@ -148,8 +154,10 @@ class AmqpWindow(Window):
     """RabbitMQ: ``basic.qos`` over the channel, and no consumer at all while there is no credit.
 
     The broker counts what is unacknowledged, so the count asked for is that plus the lane's room.
-    A prefetch count of 0 would mean *unlimited*: zero credit is ``basic.cancel``. Nothing here
-    waits for a reply, since waiting would deliver messages inside the call.
+    What starts with an early ack is no longer counted: its ack is a moment away, and counting it
+    until then would cost a command before and one after. A prefetch count of 0 would mean
+    *unlimited*: zero credit is ``basic.cancel``. Nothing here waits for a reply, since waiting
+    would deliver messages inside the call.
 
     Over- and under-delivery by half the credit is tolerated, so that tiny tasks, whose room changes
     with each of them, don't cost a command each; a lane without lookahead is exact.
@@ -164,28 +172,41 @@ class AmqpWindow(Window):
         self._paused: set[str] = set()
         self._keeps_some = False
         self._count = 0
-        self._unacked = 0
-        self._first_tag = 0
-        self._last_tag = 0
+        self._unacked: set[int] = set()
+        self._leaving: set[int] = set()
         internals.count_settled(consumer.channel, self._settled)
         internals.reconnect_without_queue(consumer.channel)
 
     def delivered(self, message: Any) -> None:
-        self._unacked += 1
-        self._last_tag = message.delivery_tag
+        self._unacked.add(message.delivery_tag)
+
+    def starting(self, request: Any) -> None:
+        if internals.is_acked_early(request):
+            tag = internals.message_of(request).delivery_tag
+            if tag in self._unacked:
+                self._unacked.remove(tag)
+                self._leaving.add(tag)
 
     def _settled(self, delivery_tag: int) -> None:
-        if delivery_tag >= self._first_tag and self._unacked > 0:
-            self._unacked -= 1
+        self._unacked.discard(delivery_tag)
+        self._leaving.discard(delivery_tag)
+
+    def tick(self) -> None:
+        """Count again what has started and is not acknowledged yet: its child may be slow to."""
+        self._unacked |= self._leaving
+        self._leaving.clear()
 
     def freeze(self) -> None:
         """RabbitMQ 3.10 crashes a channel on which a consumer is cancelled before consume-ok."""
         self._frozen = True
-        self._prefetch(self._unacked + 1)  # a channel's first window is unlimited
+        self._prefetch(len(self._unacked) + 1)  # a channel's first window is unlimited
 
     def thaw(self) -> None:
         self._resume()
         self._frozen = False
+
+    def settle(self) -> None:
+        self._frozen = True
 
     def measured(self, round_trip_seconds: float) -> None:
         self.round_trip_seconds = with_measured(self.round_trip_seconds, round_trip_seconds)
@@ -200,23 +221,25 @@ class AmqpWindow(Window):
             self._frozen = True
 
     def _follow(self) -> None:
-        room, credit = self.lane.room(), self.lane.credit
-        slack = credit // 2
+        lane = self.lane
+        room, credit = lane.room(), lane.credit
         if self._shut:
             if room > 0:
                 self._widen(room)
             else:
                 self._keep_narrow()
             return
-        allowance = self._count - self._unacked
-        if credit <= 0 or (allowance - room > slack and room <= 0):
-            self._shut = True
-            self._pause()
-        elif allowance - room > slack or (room > 0 and allowance <= 0) or room - allowance > slack:
+        allowance = self._count - len(self._unacked)
+        slack = credit // 2
+        if room <= 0:
+            if allowance > slack or (credit <= 0 and allowance > 0):
+                self._shut = True
+                self._pause()
+        elif allowance <= 0 or abs(allowance - room) > slack:
             self._widen(room)
 
     def _widen(self, room: int) -> None:
-        self._prefetch(self._unacked + max(room, 1))
+        self._prefetch(len(self._unacked) + room)
         self._resume()
 
     def _pause(self) -> None:
@@ -228,8 +251,8 @@ class AmqpWindow(Window):
 
     def _keep_narrow(self) -> None:
         """Queues that keep their consumer have a window of one, also as tasks end and are acked."""
-        if self._keeps_some and self._count > max(self._unacked, 1):
-            self._prefetch(max(self._unacked, 1))
+        if self._keeps_some and self._count > max(len(self._unacked), 1):
+            self._prefetch(max(len(self._unacked), 1))
 
     def _resume(self) -> None:
         for queue in self._paused.intersection(internals.active_queues(self.consumer)):
@@ -270,11 +293,12 @@ class AmqpConsumerWindow(AmqpWindow):
     """
 
     def _widen(self, room: int) -> None:
-        if not self._shut and room < self._count - self._unacked <= self._share(room)[1]:
+        allowance = self._count - len(self._unacked)
+        if not self._shut and room < allowance <= self._share(room)[1]:
             return  # it is to be narrowed, and new consumers would be sent as much again
         self._pause()
-        self._first_tag = self._last_tag + 1
-        self._unacked = 0
+        self._unacked.clear()
+        self._leaving.clear()
         self._prefetch(room)
         self._resume()
 

@@ -47,8 +47,9 @@ class Rig:
     def deliver(self) -> int:
         """A message comes and is held."""
         self._tag += 1
-        self.window.delivered(SimpleNamespace(delivery_tag=self._tag))
-        self.lane.hold(object(), 0.0, None, 0.0)
+        message = SimpleNamespace(delivery_tag=self._tag)
+        self.window.delivered(message)
+        self.lane.hold(message, 0.0, None, 0.0)
         return self._tag
 
     def channel_commands_after_follow(self) -> list[tuple]:
@@ -57,9 +58,11 @@ class Rig:
         self.window.follow()
         return self.channel.take()
 
-    def start(self) -> None:
-        """The first message held is given to the pool, and stays unacknowledged (late)."""
-        self.lane.take(0.0)
+    def start(self, *, acks_late: bool = True) -> None:
+        """The first message held is given to the pool."""
+        message = self.lane.take(0.0).request
+        task = SimpleNamespace(acks_late=acks_late)
+        self.window.starting(SimpleNamespace(_message=message, task=task))
 
 
 @pytest.fixture(params=[AmqpWindow, AmqpConsumerWindow])
@@ -167,7 +170,37 @@ def test_a_full_lane_without_lookahead_is_shut_exactly():
     rig.grant(1)
     rig.deliver()
     assert rig.grant(1) == []  # the broker's own count has stopped it
+    assert rig.grant(0) == []
+    rig.start(acks_late=False)  # its ack would let the next one through
     assert rig.grant(0) == [("cancel", "tag1")]
+
+
+def test_a_steady_stream_of_early_acks_costs_no_command():
+    """One is held, starts, is acknowledged, the next one comes: the broker's count fits it all."""
+    rig = Rig(AmqpWindow)
+    rig.begin()
+    rig.grant(1)
+    for _ in range(5):
+        tag = rig.deliver()
+        assert rig.grant(1) == []
+        rig.start(acks_late=False)
+        assert rig.grant(1) == []
+        rig.channel.basic_ack(tag)
+        assert [sent for sent in rig.grant(1) if sent[0] != "ack"] == []
+
+
+def test_what_a_slow_child_has_not_accepted_is_counted_again_at_the_next_tick():
+    rig = Rig(AmqpWindow)
+    rig.begin()
+    rig.grant(1)
+    tag = rig.deliver()
+    rig.start(acks_late=False)
+    assert rig.grant(1) == []
+    rig.window.tick()
+    assert rig.grant(1) == [("qos", 2, SHARED)]
+    rig.channel.basic_ack(tag)
+    rig.channel.take()
+    assert rig.grant(1) == [("qos", 1, SHARED)]
 
 
 def test_the_count_is_clamped_to_what_amqp_can_say(rig):
