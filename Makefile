@@ -1,7 +1,7 @@
 # Everything is one command on a machine with Python >= 3.10 and a package manager: `make test`.
 
 .NOTPARALLEL:
-.PHONY: help test lint unit integration demo bench servers clean
+.PHONY: help test lint unit integration faults demo bench servers clean
 
 VENV := .venv
 RUN := $(VENV)/bin/python -m
@@ -12,6 +12,7 @@ help:
 	@echo 'make test         lint, then every test; installs what is missing; what CI runs'
 	@echo 'make unit         the tests that need no broker'
 	@echo 'make integration  the tests on real brokers and workers'
+	@echo 'make faults       the same, with every fault repeated to its full count (an hour)'
 	@echo 'make lint         ruff and mypy'
 	@echo 'make demo         plain Celery against celery-fair, in a minute'
 	@echo 'make bench        the measurements of docs/benchmarks.md (hours)'
@@ -30,6 +31,9 @@ unit: $(VENV)/.has-test
 # One after the other: they measure order and waiting times.
 integration: $(VENV)/.has-test servers
 	$(PYTEST) $(wildcard tests/integration tests/acceptance)
+
+faults: $(VENV)/.has-test servers
+	$(PYTEST) --full tests/integration
 
 demo: $(VENV)/.has-demo
 	$(RUN) celery_fair demo

@@ -28,6 +28,20 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--full",
+        action="store_true",
+        help="repeat faults as often, and wait as long, as docs/faults.md says; else a short form",
+    )
+
+
+@pytest.fixture(scope="session")
+def full(request: pytest.FixtureRequest) -> bool:
+    """Whether faults are repeated to the full count; a short form keeps `make test` short."""
+    return bool(request.config.getoption("--full"))
+
+
 def pytest_configure(config: pytest.Config) -> None:
     # Every child inherits it, so even one that left its session and its parent is found.
     os.environ[RUN_VARIABLE] = uuid.uuid4().hex
