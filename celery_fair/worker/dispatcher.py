@@ -10,11 +10,11 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
-from celery_fair.headers import FairHeader
 from celery_fair.policy import Policy
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS, Kind
 from celery_fair.policy.load import Credits
 from celery_fair.worker import internals
+from celery_fair.worker.arrivals import Arrivals
 from celery_fair.worker.lanes import Held, Lane
 from celery_fair.worker.pools import Pool
 from celery_fair.worker.slots import Slots
@@ -42,6 +42,7 @@ class Dispatcher:
         self.policy = policy
         self.pool = pool
         self.slots = Slots(self._slot_freed)
+        self.arrivals = Arrivals()
         self.waits = Waits()
         self.dispatched = dict.fromkeys(KINDS, 0)
         self.given_back = dict.fromkeys(KINDS, 0)
@@ -103,12 +104,8 @@ class Dispatcher:
         if not lane.alive:
             internals.forget_request(request)
             return
-        header = FairHeader.read(message.headers)
+        first_published, ready_at = self.arrivals.stamps(message.headers, time.time())
         now = monotonic()
-        if header is None:
-            first_published = ready_at = time.time()
-        else:
-            first_published, ready_at = header.first_published, header.ready_at
         with self.lock:
             if request.__dict__.pop("fair_limited", False):
                 lane.limited -= 1

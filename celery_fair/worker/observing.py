@@ -30,14 +30,14 @@ class ObservingDispatcher(Dispatcher):
         request = internals.request_of(options.get("callback"))
         if not hasattr(request, "_message"):
             return apply(*args, **options)
-        kind, now = self._kind(request), monotonic()
-        header = FairHeader.read(internals.message_of(request).headers)
+        kind, now, epoch = self._kind(request), monotonic(), time.time()
+        _, ready_at = self.arrivals.stamps(internals.message_of(request).headers, epoch)
         slot = self.slots.take(kind, request, now)
         self._take_note_of_finished()
         self.policy.start(kind, now)
         self.dispatched[kind] += 1
-        if header is not None:
-            self.waits.add(kind, now, time.time() - header.ready_at)
+        if ready_at != epoch:  # else it says nothing of when it was published
+            self.waits.add(kind, now, epoch - ready_at)
         return self.pool.apply(apply, slot, args, options)
 
     def pump(self) -> None:

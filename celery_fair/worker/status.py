@@ -66,7 +66,11 @@ def report(scheduler: Scheduler) -> dict[str, Any]:
             "failures": sensor.failures,
             "latency_seconds": round(sensor.latency_seconds, 5),
         },
-        "clock_skew_clamps": dispatcher.waits.clamped,
+        "clock_skew_clamps": dispatcher.waits.clamped + dispatcher.arrivals.clamped,
+        "headers": {
+            "missing": dispatcher.arrivals.missing,
+            "unreadable": dispatcher.arrivals.unreadable,
+        },
         # Only what was set: a reply must stay small, whatever the number of queues.
         "settings": scheduler.settings.model_dump(mode="json", exclude_defaults=True),
         "kinds": {kind: _kind(scheduler, kind, now) for kind in KINDS},

@@ -1,0 +1,57 @@
+"""What a message says of its age, believed as far as it can be true."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from celery_fair.headers import NAME, FairHeader
+
+HEAD_START_SECONDS = 60.0
+"""How much older than its arrival a message may count for its place in line.
+
+Retries and messages given back keep their turn by it; a publisher whose clock is an hour behind
+would stand before all others for an hour.
+"""
+
+OLDEST_SECONDS = 30 * 86_400.0
+"""An age beyond this is a wrong clock, and no wait."""
+
+
+class Arrivals:
+    """Reads the header of each message that a lane has received, and counts those it can't use."""
+
+    def __init__(self) -> None:
+        self.missing = 0
+        self.unreadable = 0
+        self.clamped = 0
+        """Messages whose age was not believed."""
+
+    def stamps(self, headers: Mapping[str, Any] | None, now: float) -> tuple[float, float]:
+        """Return when a message was first published, for its place in line, and ready.
+
+        Epoch seconds. Where the header says nothing, or what can't be, it is the arrival: ``now``.
+        """
+        header = FairHeader.read(headers)
+        if header is None:
+            self._count(headers)
+            return now, now
+        first, ready = header.first_published, header.ready_at
+        if first > now:
+            first = now
+        elif first < now - HEAD_START_SECONDS:
+            first = now - HEAD_START_SECONDS
+        if ready < now - OLDEST_SECONDS:
+            self.clamped += 1
+            ready = now
+        return first, ready
+
+    def _count(self, headers: Mapping[str, Any] | None) -> None:
+        try:
+            there = headers is not None and NAME in headers
+        except Exception:  # as hostile as a mapping can be
+            there = True
+        if there:
+            self.unreadable += 1
+        else:
+            self.missing += 1

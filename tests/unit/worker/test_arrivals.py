@@ -1,0 +1,161 @@
+"""What a message says of its age: believed as far as it can be true."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from celery_fair.policy import Policy
+from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS
+from celery_fair.policy.settings import PolicySettings
+from celery_fair.worker.arrivals import HEAD_START_SECONDS, OLDEST_SECONDS, Arrivals
+from celery_fair.worker.dispatcher import Dispatcher
+from celery_fair.worker.lanes import Lane
+from celery_fair.worker.pools import Pool
+from celery_fair.worker.windows import Window
+
+NOW = 1_800_000_000.0
+HOUR = 3600.0
+
+
+def stamps(first: object, ready: object = None) -> tuple[float, float]:
+    fair = {"kind": BATCH, "first_published": first, "ready_at": first if ready is None else ready}
+    return Arrivals().stamps({"fair": fair}, NOW)
+
+
+def test_a_believable_age_is_taken_as_it_is():
+    assert stamps(NOW - 10, NOW - 5) == (NOW - 10, NOW - 5)
+
+
+def test_a_publisher_in_the_future_does_not_stand_behind_all_others():
+    assert stamps(NOW + HOUR) == (NOW, NOW + HOUR)  # the wait is clamped, and counted, later
+
+
+def test_a_publisher_in_the_past_stands_before_the_others_for_a_minute_at_the_most():
+    assert stamps(NOW - HOUR)[0] == NOW - HEAD_START_SECONDS
+
+
+def test_batch_that_waited_for_a_week_did_wait_for_a_week():
+    week = 7 * 24 * HOUR
+    assert stamps(NOW - week)[1] == NOW - week
+
+
+def test_an_age_of_years_is_a_wrong_clock():
+    arrivals = Arrivals()
+    fair = {"kind": BATCH, "first_published": 0.0}
+    assert arrivals.stamps({"fair": fair}, NOW) == (NOW - HEAD_START_SECONDS, NOW)
+    assert arrivals.clamped == 1
+
+
+@pytest.mark.parametrize(
+    ("headers", "missing", "unreadable"),
+    [
+        (None, 1, 0),
+        ({}, 1, 0),
+        ({"fair": None}, 0, 1),
+        ({"fair": "batch"}, 0, 1),
+        ({"fair": {"kind": "urgent", "first_published": NOW}}, 0, 1),
+        ({"fair": {"kind": BATCH}}, 0, 1),
+        ({"fair": {"kind": BATCH, "first_published": NOW}}, 0, 0),
+    ],
+)
+def test_what_cannot_be_used_is_counted(headers, missing, unreadable):
+    arrivals = Arrivals()
+    arrivals.stamps(headers, NOW)
+    assert (arrivals.missing, arrivals.unreadable) == (missing, unreadable)
+
+
+# --- the path of a message, whatever it carries
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=8,
+)
+times = st.floats() | st.integers() | st.sampled_from([0, -1, 1e9, 4e9, 1e11, 1e308, "1e9", None])
+fair_headers = st.fixed_dictionaries(
+    {},
+    optional={
+        "kind": st.sampled_from([*KINDS, "urgent", "", None, 1, ["batch"]]) | st.text(),
+        "first_published": times,
+        "ready_at": times,
+        "request_id": anything,
+        "tenant": anything | st.just("t" * 1_000),
+        "covers_children": anything,
+    },
+)
+hostile = st.one_of(
+    st.none(),
+    st.just({}),
+    anything.map(lambda x: {"fair": x}),
+    fair_headers.map(lambda x: {"fair": x}),
+)
+
+
+class Rig:
+    """A dispatcher with a pool of one slot, whose tasks end when they are told to."""
+
+    def __init__(self) -> None:
+        pool = SimpleNamespace(RUN=1, _state=1, num_processes=1)
+        now = time.monotonic()
+        self.running: list[Any] = []
+        self.dispatcher = Dispatcher(
+            Policy(PolicySettings(reserve=0), slots=1, now=now),
+            Pool(pool),
+            self.running.append,
+            lambda seconds, callback: None,
+            lambda queue: INTERACTIVE,
+        )
+        self.lanes = {kind: Lane(kind, now, 100) for kind in KINDS}
+        windows = {kind: Window(lane, None) for kind, lane in self.lanes.items()}
+        for window in windows.values():
+            window.round_trip_seconds = 0.0  # no broker answers here
+        self.dispatcher.connect(self.lanes, windows)
+
+    def receive(self, kind: str, headers: Any) -> None:
+        message = SimpleNamespace(headers=headers, fair_lane=self.lanes[kind])
+        request = SimpleNamespace(
+            _message=message, _already_revoked=False, time_start=None, revoked=lambda: False
+        )
+        self.dispatcher.on_task_request(request)
+
+    def finish(self) -> None:
+        while self.running:
+            self.running.pop().fair_slot.release()
+        self.dispatcher.pump()
+
+    @property
+    def at_rest(self) -> bool:
+        held = sum(len(lane) for lane in self.lanes.values())
+        return not held and not len(self.dispatcher.slots) and not self.dispatcher.policy.running
+
+
+def test_no_header_can_stop_a_worker_make_it_import_or_log(full, caplog):
+    """``--full``: 100,000 of them."""
+    rig, modules = Rig(), set(sys.modules)
+    caplog.set_level(logging.DEBUG)
+
+    @settings(max_examples=100_000 if full else 2_000, deadline=None)
+    @given(st.lists(st.tuples(st.sampled_from(KINDS), hostile), min_size=1, max_size=4))
+    def receive(messages):
+        before = sum(rig.dispatcher.dispatched.values())
+        for kind, headers in messages:
+            rig.receive(kind, headers)
+        for _ in messages:
+            rig.finish()
+        assert rig.at_rest
+        assert sum(rig.dispatcher.dispatched.values()) == before + len(messages)
+
+    receive()
+    assert not [record for record in caplog.records if record.name.startswith("celery_fair")]
+    assert {name for name in set(sys.modules) - modules if name.startswith("celery")} == set()
+    for kind in KINDS:
+        summary = rig.dispatcher.waits.summary(kind, time.monotonic())
+        assert 0 <= summary["max"] <= OLDEST_SECONDS
