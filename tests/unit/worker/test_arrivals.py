@@ -137,6 +137,7 @@ class Rig:
         return not held and not len(self.dispatcher.slots) and not self.dispatcher.policy.running
 
 
+@pytest.mark.timeout(1800)  # of which --full takes minutes
 def test_no_header_can_stop_a_worker_make_it_import_or_log(full, caplog):
     """``--full``: 100,000 of them."""
     rig, modules = Rig(), set(sys.modules)
