@@ -201,19 +201,27 @@ class Dispatcher:
         request = held.request
         if request.revoked():  # asked here, since ``process_task`` would swallow it with the slot
             return
-        slot = self.slots.take(lane.kind, request, now)
+        self.slots.take(lane.kind, request, now)
         self.windows[lane.kind].starting(request)
         self.policy.start(lane.kind, now, now - held.received_at)
         self.dispatched[lane.kind] += 1
         if held.ready_at is not None:
             self.waits.add(lane.kind, now, time.time() - held.ready_at)
+        self.process_task(self._process_task, request)
+
+    def process_task(self, process: Callable[[Any], Any], request: Any) -> None:
+        """Hand a request to the pool, and give its slot back if the pool has not got it.
+
+        Prefork's semaphore may keep the request until a killed child is reaped, and call this then;
+        meanwhile it may have been revoked, or have expired.
+        """
         try:
-            self._process_task(request)
+            process(request)
         except BaseException:
-            slot.release()
+            request.fair_slot.release()
             raise
         if internals.was_revoked(request):
-            slot.release()
+            request.fair_slot.release()
 
     def apply_async(self, apply: Callable[..., Any], *args: Any, **options: Any) -> Any:
         """``pool.apply_async``, so that a task's slot is given back when its job has ended."""

@@ -35,6 +35,7 @@ class Hooks:
         c.apply_eta_task = _around(self._apply_eta_task, c.apply_eta_task)
         c._limit_task = _around(self._limit_task, c._limit_task)
         c._limit_post_eta = _around(self._limit_post_eta, c._limit_post_eta)
+        internals.process_parked_with(c.controller, self._dispatcher.process_task)
         c.on_connection_error_after_connected = _around(
             self._on_connection_error, c.on_connection_error_after_connected
         )

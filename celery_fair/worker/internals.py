@@ -42,6 +42,15 @@ def was_revoked(request: Any) -> bool:
     return bool(request._already_revoked)
 
 
+def process_parked_with(worker: Any, process: Callable[..., None]) -> None:
+    """Have ``process(process_task, request)`` called when prefork's semaphore lets a request pass.
+
+    ``WorkController._process_task_sem`` looks ``_process_task`` up for each request; where there is
+    no semaphore, that method itself was bound long ago, and nothing comes by here.
+    """
+    worker._process_task = partial(process, worker._process_task)
+
+
 def is_acked_early(request: Any) -> bool:
     """Whether Celery acknowledges this request's message as soon as the pool has accepted it."""
     return not request.task.acks_late
@@ -68,6 +77,11 @@ def is_running(pool: Any) -> bool:
     """
     stopping = state.should_stop is not None and state.should_stop is not False
     return bool(pool._state == pool.RUN) and not stopping
+
+
+def newest_green_thread(pool: Any) -> Any:
+    """The green thread that eventlet's pool has just spawned; it has not begun yet."""
+    return next(reversed(pool._pool_map.values()))
 
 
 def end_timer(entry: Any) -> None:

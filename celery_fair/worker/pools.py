@@ -67,10 +67,10 @@ class ThreadPool(Pool):
         wake()
 
 
-class EventletPool(Pool):
-    """eventlet: its callbacks come for a killed greenlet too.
+class GreenPool(Pool):
+    """gevent and eventlet: a slot is free when its greenlet has ended, or was killed unbegun.
 
-    They run in the greenlet whose place they free, and ``spawn`` would wait for that very place;
+    That is told in the greenlet whose place is freed, and ``spawn`` would wait for that very place;
     so dispatching is spawned.
     """
 
@@ -81,8 +81,8 @@ class EventletPool(Pool):
         self.pool.spawn_n(pump)
 
 
-class GeventPool(EventletPool):
-    """gevent: the greenlet's link says it, also when it was killed before it began."""
+class GeventPool(GreenPool):
+    """gevent: the pool returns the greenlet."""
 
     def apply(
         self, apply: Apply, slot: Slot, args: tuple[Any, ...], options: dict[str, Any]
@@ -90,6 +90,17 @@ class GeventPool(EventletPool):
         greenlet = apply(*args, **options)
         greenlet.link(slot.release)
         return greenlet
+
+
+class EventletPool(GreenPool):
+    """eventlet: the pool returns nothing, but it keeps its green threads to kill them."""
+
+    def apply(
+        self, apply: Apply, slot: Slot, args: tuple[Any, ...], options: dict[str, Any]
+    ) -> Any:
+        result = apply(*args, **options)
+        internals.newest_green_thread(self.pool).link(slot.release)
+        return result
 
 
 class SoloPool(Pool):

@@ -49,7 +49,7 @@ def leave_pops_unread() -> None:
 def pump_in_the_callback() -> None:
     """T3: the completion callback itself dispatches the next task."""
     pools.GeventPool.apply = Pool.apply
-    pools.EventletPool.run_soon = Pool.run_soon
+    pools.GreenPool.run_soon = Pool.run_soon
 
 
 @double
@@ -80,7 +80,8 @@ def start_unasked() -> None:
 @double
 def trust_callbacks() -> None:
     """T7: the slot is given back by the completion callbacks only."""
-    pools.ThreadPool.apply = pools.GeventPool.apply = Pool.apply
+    for adapter in (pools.ThreadPool, pools.GeventPool, pools.EventletPool):
+        adapter.apply = Pool.apply
 
 
 @double

@@ -15,6 +15,7 @@ import pytest
 from amqp import spec
 from celery import Celery
 from celery.concurrency.base import BasePool
+from celery.concurrency.eventlet import TaskPool as EventletPool
 from celery.concurrency.gevent import Timer as GeventTimer
 from celery.worker import state
 from celery.worker.consumer import Consumer
@@ -61,6 +62,16 @@ def test_the_pool_is_given_a_bound_method_of_the_request():
 def test_a_revoked_request_says_so():
     assert "_already_revoked" in source(Request.revoked)
     assert "except TaskRevokedError" in source(WorkController._process_task)
+
+
+def test_preforks_semaphore_looks_up_what_it_calls_later():
+    called = source(WorkController._process_task_sem)
+    assert "self._quick_acquire(self._process_task, req)" in called
+
+
+def test_eventlets_pool_keeps_the_green_threads_that_have_not_ended():
+    assert "self._add_to_pool_map(id(greenlet), greenlet)" in source(EventletPool.on_apply)
+    assert "self._pool_map[pid] = greenlet" in source(EventletPool._add_to_pool_map)
 
 
 def test_celery_keeps_its_requests_in_two_sets():

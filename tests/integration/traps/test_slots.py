@@ -25,7 +25,7 @@ def test_a_greenlet_does_not_wait_for_the_slot_that_it_is_about_to_free(site, na
 
 
 @pytest.mark.parametrize("naive", ["", "trust_callbacks"], ids=["cured", "naive"])
-@pytest.mark.parametrize("pool", ["threads", "gevent"])
+@pytest.mark.parametrize("pool", ["threads", "gevent", "eventlet"])
 def test_a_task_that_the_request_did_not_accept_leaves_its_slot(site, pool, naive, refuted):
     """T7: where ``on_accepted`` raises no callback comes."""
     worker = site.start(naive, pool=pool, concurrency=1, env={"REFUSE": "bad"})

@@ -91,14 +91,11 @@ def test_solo_has_one_slot_whatever_the_concurrency():
 
 
 @pytest.mark.parametrize("ending", ["callback", "error_callback"])
-@pytest.mark.parametrize("adapter", [Pool, EventletPool])
-def test_either_completion_callback_frees_the_slot_and_is_still_called(
-    adapter, ending, slot, freed
-):
+def test_either_completion_callback_frees_the_slot_and_is_still_called(ending, slot, freed):
     called = []
     given = {}
     options = {"callback": called.append, "error_callback": called.append}
-    adapter(_pool()).apply(lambda **o: given.update(o), slot, (), options)
+    Pool(_pool()).apply(lambda **o: given.update(o), slot, (), options)
     assert freed == []
     given[ending]("the result")
     assert (called, freed) == (["the result"], [1])
@@ -142,6 +139,16 @@ def test_a_greenlet_killed_before_it_began_frees_the_slot(slot, freed):
     greenlet = Greenlet()
     GeventPool(_pool()).apply(lambda **o: greenlet, slot, (), {"callback": print})
     greenlet.end()
+    assert freed == [1]
+
+
+def test_a_green_thread_killed_before_it_began_frees_the_slot(slot, freed):
+    """eventlet: of those that its pool keeps it is the newest."""
+    pool = _pool(_pool_map={1: Greenlet()})
+    EventletPool(pool).apply(lambda **o: pool._pool_map.update({2: Greenlet()}), slot, (), {})
+    pool._pool_map[1].end()
+    assert freed == []
+    pool._pool_map[2].end()
     assert freed == [1]
 
 

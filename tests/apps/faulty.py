@@ -1,0 +1,137 @@
+"""The app of ``tests.apps.trapped`` with tasks that end badly, and with what strikes a worker.
+
+STRIKE names what goes wrong in the worker's own process, as ``name`` or ``name:label``.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from celery import Celery
+from celery.worker import state
+from celery.worker.control import inspect_command
+
+from celery_fair.worker import internals
+from celery_fair.worker.pools import EventletPool, GeventPool, Pool, SoloPool, ThreadPool
+from tests.apps import endings, naive
+from tests.brokers.broker import Broker
+from tests.nodes.journal import record, recorded
+
+# doubles, beside those of tests.apps.naive
+
+
+@naive.double
+def settle_only_at_once() -> None:
+    """What the semaphore has kept is given to the pool behind the dispatcher's back."""
+    internals.process_parked_with = lambda worker, process: None
+
+
+@naive.double
+def forget_slots() -> None:
+    """No pool gives a slot back, which leaves them all to the audit."""
+
+    def give(self, apply, slot, args, options):
+        return apply(*args, **options)
+
+    for adapter in (Pool, ThreadPool, GeventPool, EventletPool, SoloPool):
+        adapter.apply = give
+
+
+# tasks
+
+
+def make_app(broker: Broker, **conf: object) -> Celery:
+    """As ``trapped.make_app``, with the tasks of ``tests.apps.endings`` and those below."""
+    from tests.apps import trapped
+
+    return add_tasks(trapped.make_app(broker, **conf))
+
+
+def add_tasks(app: Celery) -> Celery:
+    endings.add_tasks(app)
+    for prefix in ("i", "b"):
+
+        @app.task(name=f"{prefix}.hungry", bind=True, shared=False)
+        def hungry(self, label):
+            with recorded(self, label):
+                raise MemoryError(label)
+
+        @app.task(
+            name=f"{prefix}.dying_late", bind=True, shared=False, acks_late=True,
+            reject_on_worker_lost=True,
+        )  # fmt: skip
+        def dying_late(self, label):
+            with recorded(self, label):
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    return app
+
+
+@inspect_command()
+def fair_books(panel_state, **_):
+    """Our count of what runs, and Celery's own of what is active and reserved."""
+    dispatcher = panel_state.consumer.controller.fair.dispatcher
+    return {
+        "in_use": len(dispatcher.slots),
+        "active": len(state.active_requests),
+        "reserved": len(state.reserved_requests),
+        "processes": panel_state.consumer.pool.num_processes,
+    }
+
+
+# strikes
+
+
+def revoke_at_a_time_limit(task_id: str) -> None:
+    """A task is revoked while the child of another is being killed: its request is parked then."""
+    from celery.worker.request import Request
+
+    on_timeout = Request.on_timeout
+
+    def revoking(self, soft, timeout):
+        parked = [request.id for request in state.reserved_requests - state.active_requests]
+        record("parked", len(parked))
+        state.revoked.add(task_id)
+        return on_timeout(self, soft, timeout)
+
+    Request.on_timeout = revoking
+
+
+def kill_before_it_begins(label: str) -> None:
+    """A greenlet is killed before it has run its first line."""
+
+    def killing(adapter, kill):
+        give = adapter.apply
+
+        def apply(self, apply, slot, args, options):
+            result = give(self, apply, slot, args, options)
+            if repr(label) in slot.request.argsrepr:
+                kill(next(reversed(self.pool._pool_map.values())))
+                record("killed", label)
+            return result
+
+        adapter.apply = apply
+
+    killing(GeventPool, lambda greenlet: greenlet.kill(block=False))
+    killing(EventletPool, lambda thread: thread.kill())
+
+
+STRIKES = {
+    "revoke_at_a_time_limit": revoke_at_a_time_limit,
+    "kill_before_it_begins": kill_before_it_begins,
+}
+
+
+def _strike() -> None:
+    name, _, argument = os.environ.get("STRIKE", "").partition(":")
+    if name:
+        STRIKES[name](argument)
+
+
+app = None
+if "BROKER" in os.environ:
+    from tests.apps import trapped
+
+    _strike()
+    app = add_tasks(trapped.app)
