@@ -78,6 +78,33 @@ def start_unasked() -> None:
 
 
 @double
+def keep_flushed_slots() -> None:
+    """T5: jobs that the pool has flushed keep their slots until the audit finds them."""
+    slots.Slots.release_unaccepted = lambda self: None
+
+
+@double
+def hold_over_a_loss() -> None:
+    """T5: a lane goes on with what it held when its connection is lost."""
+    lanes.Lane.close = lambda self: None
+
+
+@double
+def audit_at_once() -> None:
+    """T8: a slot is freed as soon as the child that ran its task is gone."""
+    import psutil
+
+    def is_alive(request: Any) -> bool:
+        try:
+            return psutil.Process(request.worker_pid).status() != psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return False
+
+    scheduler.AUDIT_SECONDS = 0.0
+    internals.is_known = is_alive
+
+
+@double
 def trust_callbacks() -> None:
     """T7: the slot is given back by the completion callbacks only."""
     for adapter in (pools.ThreadPool, pools.GeventPool, pools.EventletPool):
@@ -245,10 +272,8 @@ def prefetch_zero() -> None:
 @double
 def whole_room_a_queue() -> None:
     """S11: each of a lane's consumers gets the whole of its room."""
-    share = AmqpConsumerWindow._share
-    AmqpConsumerWindow._share = lambda self, count: share(
-        self, count * len(internals.active_queues(self.consumer))
-    )
+    AmqpConsumerWindow._share = lambda self, count: max(count, 1)
+    AmqpConsumerWindow._left = lambda self: min(tally.left for tally in self._tallies.values())
 
 
 @double

@@ -3,6 +3,7 @@
 NAIVE names doubles of ``tests.apps.naive``, which a test needs to show that it can fail; WATCHED
 names what the worker writes into the journal; HOARD is how many messages a lane fetches before it
 obeys its credit. The last makes messages *held*, which otherwise is a matter of milliseconds.
+AWAY is a file: while it is there, a worker that has lost its connection does not get a new one.
 """
 
 from __future__ import annotations
@@ -171,6 +172,20 @@ def refuse_to_accept(label: str) -> None:
     Request.on_accepted = raising
 
 
+def keep_away(path: str) -> None:
+    """Let a lost connection come back only when ``path`` is gone."""
+    from celery.worker.consumer import Consumer
+
+    connect = Consumer.connect
+
+    def waiting(self):
+        while Path(path).exists():
+            time.sleep(POLL_SECONDS)
+        return connect(self)
+
+    Consumer.connect = waiting
+
+
 WATCHES = {
     "ticks": watch_ticks,
     "nesting": watch_nesting,
@@ -184,6 +199,8 @@ def _prepare() -> None:
         hoard(int(os.environ["HOARD"]))
     if os.environ.get("REFUSE"):
         refuse_to_accept(os.environ["REFUSE"])
+    if os.environ.get("AWAY"):
+        keep_away(os.environ["AWAY"])
     for name in os.environ.get("WATCHED", "").split():
         WATCHES[name]()
     for name in os.environ.get("NAIVE", "").split():

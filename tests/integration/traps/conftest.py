@@ -175,11 +175,15 @@ class Site:
         It is stopped meanwhile, so that it finds all of them closed, and those in a BRPOP last.
         """
         worker.send_signal(signal.SIGSTOP)
+        self.kill_clients(worker)
+        worker.send_signal(signal.SIGCONT)
+
+    def kill_clients(self, worker: WorkerProcess) -> None:
+        """Have Redis close every connection of a worker that is stopped meanwhile."""
         with redis.Redis.from_url(self.broker.url, decode_responses=True) as client:
             for one in sorted(_clients(worker, client), key=lambda one: one["cmd"] == "brpop"):
                 with contextlib.suppress(redis.ResponseError):  # gone with another of its own
                     client.client_kill(one["addr"])
-        worker.send_signal(signal.SIGCONT)
 
     def starts(self) -> Counter[str]:
         return Counter(self.journal.started())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import psutil
 import pytest
 
 LONG_SECONDS = 25.0
@@ -57,6 +58,21 @@ def test_two_copies_of_one_task_take_two_slots_and_give_two_back(site, naive, re
     status = site.wait_status(worker, lambda status: running(status) == 0)
     assert status["slots"]["audited"] == 0
     assert site.starts() == {"copy": 1, "again": 4}
+
+
+@pytest.mark.parametrize("naive", ["", "audit_at_once"], ids=["cured", "naive"])
+def test_the_audit_leaves_a_killed_child_the_time_to_be_reaped(site, naive, full):
+    """T8: the pool reaps it at once, or when it next looks round, in up to five seconds."""
+    worker = site.start(naive, pool="prefork", concurrency=2)
+    audited = 0
+    for number in range(20 if naive else 10 if full else 1):
+        site.block("b.until", f"b{number}")
+        site.journal.wait_started(f"b{number}")
+        psutil.Process(site.journal.entries("start")[-1].pid).kill()
+        audited = site.wait_status(worker, lambda now: running(now) == 0)["slots"]["audited"]
+        if audited:
+            break
+    assert audited if naive else not audited
 
 
 @pytest.mark.parametrize(
