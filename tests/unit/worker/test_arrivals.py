@@ -54,6 +54,12 @@ def test_an_age_of_years_is_a_wrong_clock():
     assert arrivals.clamped == 1
 
 
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -1.0, 1e12, True, "1e9", None])
+def test_what_is_no_time_is_no_age(bad):
+    fair = {"kind": BATCH, "first_published": bad}
+    assert Arrivals().stamps({"fair": fair}, NOW) == (NOW, NOW)
+
+
 @pytest.mark.parametrize(
     ("headers", "missing", "unreadable"),
     [
