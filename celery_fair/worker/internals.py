@@ -311,6 +311,36 @@ def resume_consumer(consumer: Any, queue: str) -> None:
     bound.consume(tag, consumer._receive_callback, no_ack=consumer.no_ack, nowait=True)
 
 
+def replace_consumer(consumer: Any, queue: str) -> None:
+    """Consume again under a new tag, and end the old consumer only then.
+
+    So that a queue is never without one, where it would vanish.
+    """
+    old = consumer._active_tags[queue]
+    resume_consumer(consumer, queue)
+    consumer.channel.basic_cancel(old, nowait=True)
+
+
+def consumer_tags(consumer: Any) -> dict[str, str]:
+    """The tag of the present consumer of each queue; a paused one has its last."""
+    return dict(consumer._active_tags)
+
+
+def on_new_tag(consumer: Any, begun: Callable[[str], None]) -> None:
+    """Call ``begun(tag)`` for each consumer, before the broker is asked for it.
+
+    Afterwards is too late: while Celery waits for consume-ok, messages are delivered.
+    """
+    add_tag = consumer._add_tag
+
+    def noting(*args: Any) -> str:
+        tag: str = add_tag(*args)
+        begun(tag)
+        return tag
+
+    consumer._add_tag = noting
+
+
 def active_queues(consumer: Any) -> list[str]:
     """The names of the queues that ``consumer`` was asked to consume from."""
     return list(consumer._active_tags)

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from time import monotonic
 from typing import Any
 
 from celery_fair.worker import internals
 from celery_fair.worker.lanes import Lane
+from celery_fair.worker.tally import Tally
 
 logger = logging.getLogger(__name__)
 
 MAX_PREFETCH = 65_535
 """The largest ``prefetch_count`` of AMQP 0-9-1, a short; kombu turns prefetching *off* above it."""
+
+SILENT_SECONDS = 0.1
+"""After so long without a message, nothing is on its way, also to a loop that is busy."""
 
 DELIVERY_COUNT = "x-delivery-count"
 KEPT_ARGUMENTS = ("x-expires", "x-single-active-consumer")
@@ -171,35 +176,27 @@ class AmqpWindow(Window):
         self._shut = False
         self._paused: set[str] = set()
         self._keeps_some = False
-        self._count = 0
-        self._unacked: set[int] = set()
-        self._leaving: set[int] = set()
+        self._tally = Tally()
         internals.count_settled(consumer.channel, self._settled)
         internals.reconnect_without_queue(consumer.channel)
 
     def delivered(self, message: Any) -> None:
-        self._unacked.add(message.delivery_tag)
+        self._tally.add(message.delivery_tag)
 
     def starting(self, request: Any) -> None:
         if internals.is_acked_early(request):
-            tag = internals.message_of(request).delivery_tag
-            if tag in self._unacked:
-                self._unacked.remove(tag)
-                self._leaving.add(tag)
+            self._tally.leave(internals.message_of(request).delivery_tag)
 
     def _settled(self, delivery_tag: int) -> None:
-        self._unacked.discard(delivery_tag)
-        self._leaving.discard(delivery_tag)
+        self._tally.settle(delivery_tag)
 
     def tick(self) -> None:
-        """Count again what has started and is not acknowledged yet: its child may be slow to."""
-        self._unacked |= self._leaving
-        self._leaving.clear()
+        self._tally.recount()
 
     def freeze(self) -> None:
         """RabbitMQ 3.10 crashes a channel on which a consumer is cancelled before consume-ok."""
         self._frozen = True
-        self._prefetch(len(self._unacked) + 1)  # a channel's first window is unlimited
+        self._prefetch(len(self._tally) + 1)  # a channel's first window is unlimited
 
     def thaw(self) -> None:
         self._resume()
@@ -229,17 +226,20 @@ class AmqpWindow(Window):
             else:
                 self._keep_narrow()
             return
-        allowance = self._count - len(self._unacked)
-        slack = credit // 2
+        left, slack = self._left(), credit // 2
         if room <= 0:
-            if allowance > slack or (credit <= 0 and allowance > 0):
+            if left > slack or (credit <= 0 and left > 0):
                 self._shut = True
                 self._pause()
-        elif allowance <= 0 or abs(allowance - room) > slack:
+        elif left <= 0 or abs(left - room) > slack:
             self._widen(room)
 
+    def _left(self) -> int:
+        """How many more messages the broker may send."""
+        return self._tally.left
+
     def _widen(self, room: int) -> None:
-        self._prefetch(len(self._unacked) + room)
+        self._prefetch(len(self._tally) + room)
         self._resume()
 
     def _pause(self) -> None:
@@ -251,8 +251,8 @@ class AmqpWindow(Window):
 
     def _keep_narrow(self) -> None:
         """Queues that keep their consumer have a window of one, also as tasks end and are acked."""
-        if self._keeps_some and self._count > max(len(self._unacked), 1):
-            self._prefetch(max(len(self._unacked), 1))
+        if self._keeps_some and self._tally.count > max(len(self._tally), 1):
+            self._prefetch(max(len(self._tally), 1))
 
     def _resume(self) -> None:
         for queue in self._paused.intersection(internals.active_queues(self.consumer)):
@@ -261,8 +261,10 @@ class AmqpWindow(Window):
         self._shut = False
 
     def _prefetch(self, count: int) -> None:
-        self._count = min(count, MAX_PREFETCH)
-        internals.set_prefetch(self.consumer.channel, self._count, shared=True)
+        count = min(count, MAX_PREFETCH)
+        if count != self._tally.count:
+            self._tally.count = count
+            internals.set_prefetch(self.consumer.channel, count, shared=True)
 
     def _pausable(self) -> list[str]:
         """The queues consumed now that neither vanish nor change hands without their consumer."""
@@ -288,32 +290,126 @@ class AmqpWindow(Window):
 class AmqpConsumerWindow(AmqpWindow):
     """Quorum queues, and RabbitMQ >= 4 as kombu treats it: prefetch is a consumer's, and fixed.
 
-    It changes by cancelling and consuming again. A new consumer starts with nothing
-    unacknowledged of its own, whatever the channel still owes.
+    It changes by consuming again under another tag. A new consumer starts with nothing
+    unacknowledged of its own, whatever the channel still owes, so each has a tally of its own, and
+    what is still under way to an old one counts for none.
     """
 
+    def __init__(self, lane: Lane, consumer: Any) -> None:
+        super().__init__(lane, consumer)
+        self._asked = 1
+        """The prefetch count of the consumers that begin now."""
+        self._tallies: dict[str, Tally] = {}
+        """By consumer tag. Replaced, not changed: a pool's thread may be looking through it."""
+        for tag in internals.consumer_tags(consumer).values():
+            self._begun(tag)
+        internals.on_new_tag(consumer, self._begun)
+
+    def _begun(self, tag: str) -> None:
+        self._tallies = {**self._tallies, tag: Tally(self._asked)}
+
+    def delivered(self, message: Any) -> None:
+        tally = self._tallies.get(message.delivery_info["consumer_tag"])
+        if tally is not None:
+            tally.add(message.delivery_tag)
+
+    def starting(self, request: Any) -> None:
+        if internals.is_acked_early(request):
+            for tally in self._tallies.values():
+                tally.leave(internals.message_of(request).delivery_tag)
+
+    def _settled(self, delivery_tag: int) -> None:
+        for tally in self._tallies.values():
+            tally.settle(delivery_tag)
+
+    def tick(self) -> None:
+        for tally in self._tallies.values():
+            tally.recount()
+
+    def thaw(self) -> None:
+        super().thaw()
+        self._forget_old()
+
+    def _forget_old(self) -> None:
+        tags = internals.consumer_tags(self.consumer).values()
+        self._tallies = {tag: self._tallies[tag] for tag in tags}
+
+    def _left(self) -> int:
+        return sum(max(tally.left, 0) for tally in self._tallies.values())
+
+    def _follow(self) -> None:
+        room = self.lane.room()
+        if room > 0 and not self._shut:
+            self._serve_spent(room)
+        super()._follow()
+
+    def _serve_spent(self, room: int) -> None:
+        """Consume anew where nothing more may be sent: it may be the only queue with messages.
+
+        What the others may still send is theirs, unless they have been silent for a while.
+        """
+        if all(tally.left > 0 for tally in self._tallies.values()):
+            return
+        tags = internals.consumer_tags(self.consumer)
+        spent = [queue for queue in self._renewable() if self._tallies[tags[queue]].left <= 0]
+        silent = monotonic() - self.lane.asked_at >= SILENT_SECONDS
+        free = room if silent else room - self._left()
+        if spent and free > 0:
+            self._renew(spent, max(free // len(spent), 1))
+
     def _widen(self, room: int) -> None:
-        allowance = self._count - len(self._unacked)
-        if not self._shut and room < allowance <= self._share(room)[1]:
+        queues, share = self._renewable(), self._share(room)
+        tags = internals.consumer_tags(self.consumer)
+        left = sum(max(self._tallies[tags[queue]].left, 0) for queue in queues)
+        if not self._shut and room < self._left() and left <= share * len(queues):
             return  # it is to be narrowed, and new consumers would be sent as much again
-        self._pause()
-        self._unacked.clear()
-        self._leaving.clear()
-        self._prefetch(room)
-        self._resume()
+        self._renew(queues, share)
+        self._paused.clear()
+        self._shut = False
+
+    def _renew(self, queues: Sequence[str], count: int) -> None:
+        """Have each of these queues send so many from now on, whatever it has sent."""
+        pausable = self._pausable()
+        for queue in queues:
+            if queue in pausable:
+                internals.pause_consumer(self.consumer, queue)
+        if queues:
+            self._prefetch(count)
+        for queue in queues:
+            if queue in pausable or queue in self._paused:
+                internals.resume_consumer(self.consumer, queue)
+            else:
+                internals.replace_consumer(self.consumer, queue)
+        self._forget_old()
 
     def _keep_narrow(self) -> None:
-        """A consumer that is kept has the window that it began with: one."""
+        """A queue that keeps its consumer has a window of one; it is never without one."""
+        tags = internals.consumer_tags(self.consumer)
+        wide = [
+            queue
+            for queue in self._renewable()
+            if queue not in self._paused and self._tallies[tags[queue]].count > 1
+        ]
+        if wide:
+            self._renew(wide, 1)
+
+    def _renewable(self) -> list[str]:
+        """The queues consumed now, but for those that a new consumer would have to stand in line
+        for: they keep the window that they began with, one."""
+        active = internals.consumer_tags(self.consumer)
+        return [
+            queue.name
+            for queue in self.consumer.queues
+            if queue.name in active and not is_single_active(queue)
+        ]
 
     def _prefetch(self, count: int) -> None:
-        share, self._count = self._share(count)
-        internals.set_prefetch(self.consumer.channel, share, shared=False)
+        self._asked = min(count, MAX_PREFETCH)
+        internals.set_prefetch(self.consumer.channel, self._asked, shared=False)
 
-    def _share(self, count: int) -> tuple[int, int]:
-        """What each consumer may hold of ``count``, and what that is for all: one at the least."""
-        queues = max(len(internals.active_queues(self.consumer)), 1)
-        share = min(max(count // queues, 1), MAX_PREFETCH)
-        return share, share * queues
+    def _share(self, count: int) -> int:
+        """What each consumer may hold of ``count``: one at the least."""
+        return max(count // max(len(self._renewable()), 1), 1)
 
 
 def with_measured(known_seconds: float, measured_seconds: float) -> float:
@@ -325,6 +421,11 @@ def with_measured(known_seconds: float, measured_seconds: float) -> float:
 def is_quorum(queue: Any) -> bool:
     """Whether a ``kombu.Queue`` is declared as a quorum queue."""
     return (queue.queue_arguments or {}).get("x-queue-type") == "quorum"
+
+
+def is_single_active(queue: Any) -> bool:
+    """Whether a ``kombu.Queue`` has one active consumer, and others that wait for its end."""
+    return bool((queue.queue_arguments or {}).get("x-single-active-consumer"))
 
 
 def is_kept(queue: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import monotonic
 from types import SimpleNamespace
 
 import pytest
@@ -44,10 +45,12 @@ class Rig:
         self.window.follow()
         return self.channel.take()
 
-    def deliver(self) -> int:
-        """A message comes and is held."""
+    def deliver(self, queue: str | None = None, to: str | None = None) -> int:
+        """A message comes to the consumer of the queue, or to an old tag, and is held."""
         self._tag += 1
-        message = SimpleNamespace(delivery_tag=self._tag)
+        tags = self.consumer._active_tags
+        info = {"consumer_tag": to or tags[queue or next(iter(tags))]}
+        message = SimpleNamespace(delivery_tag=self._tag, delivery_info=info)
         self.window.delivered(message)
         self.lane.hold(message, 0.0, None, 0.0)
         return self._tag
@@ -236,6 +239,76 @@ def test_several_queues_share_a_window_that_each_consumer_would_have():
     rig = Rig(AmqpConsumerWindow, Queue("one"), Queue("two"))
     rig.begin()
     assert [sent[1] for sent in rig.grant(8) if sent[0] == "qos"] == [4]
+
+
+def test_a_queue_whose_consumer_is_spent_is_served_while_the_others_are_silent():
+    """It may be the only one of the lane's queues that has messages."""
+    rig = Rig(AmqpConsumerWindow, Queue("full"), Queue("empty"))
+    rig.begin()
+    for running in range(4):
+        if running:  # late acks: what runs stays unacknowledged
+            rig.deliver("full")
+            rig.start()
+            rig.lane.asked_at = 0.0  # long ago
+        rig.grant(4 - running)
+        tag = rig.consumer._active_tags["full"]
+        assert rig.window._tallies[tag].left > 0, f"nothing more would come beside {running}"
+    rig.deliver("full")
+    rig.start()
+    sent = [command for command, *_ in rig.grant(0)]
+    assert sent.count("cancel") == 2
+    assert "consume" not in sent
+
+
+def test_a_queue_whose_consumer_is_spent_waits_for_what_the_others_may_be_sending():
+    rig = Rig(AmqpConsumerWindow, Queue("full"), Queue("other"))
+    rig.begin()
+    rig.grant(2)
+    rig.deliver("full")
+    rig.start()
+    rig.lane.asked_at = monotonic() + 60  # just now
+    assert rig.grant(1) == []
+    rig.deliver("other")
+    rig.start()
+    rig.lane.asked_at = monotonic() + 60
+    assert [command for command, *_ in rig.grant(1)].count("consume") == 2
+
+
+def test_what_comes_to_an_old_consumer_takes_nothing_from_the_new_one():
+    rig = Rig(AmqpConsumerWindow)
+    rig.begin()
+    rig.grant(4)
+    old = rig.consumer._active_tags["batch"]
+    rig.grant(0)
+    rig.grant(4)
+    rig.deliver(to=old)
+    assert rig.window._left() == 4
+
+
+def test_a_consumer_that_can_not_be_replaced_costs_no_command_without_end():
+    single = Queue("one", queue_arguments={"x-single-active-consumer": True})
+    for queues in ([single], [single, Queue("two")]):
+        rig = Rig(AmqpConsumerWindow, *queues)
+        rig.begin()
+        for credit in (4, 1):
+            rig.grant(credit)
+            rig.deliver("one")
+            rig.grant(credit)
+            assert rig.grant(credit) == []
+            rig.start()
+            rig.grant(credit)
+            assert rig.grant(credit) == []
+
+
+@pytest.mark.parametrize("queue", [Queue("kept", auto_delete=True), Queue("kept", expires=5.0)])
+def test_a_consumer_s_window_changes_without_leaving_a_queue_that_would_vanish(queue):
+    """Else it would go on with one: a late task at a time, whatever the number of slots."""
+    rig = Rig(AmqpConsumerWindow, queue)
+    rig.begin()
+    assert rig.grant(4) == [("qos", 4, False), ("consume", "tag2"), ("cancel", "tag1")]
+    assert rig.grant(0) == [("qos", 1, False), ("consume", "tag3"), ("cancel", "tag2")]
+    assert rig.grant(0) == []
+    assert rig.grant(4) == [("qos", 4, False), ("consume", "tag4"), ("cancel", "tag3")]
 
 
 @pytest.mark.parametrize(
