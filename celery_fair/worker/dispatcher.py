@@ -166,10 +166,13 @@ class Dispatcher:
         if interactive is None or batch is None:
             return False
         policy, now = self.policy, monotonic()
-        while (interactive or batch) and policy.running < policy.slots:
+        while policy.running < policy.slots:
+            held, batch_held = len(interactive), len(batch)
+            if not held and not batch_held:
+                return False
             round_trip = self.windows[INTERACTIVE].round_trip_seconds
-            empty = not batch or interactive.is_empty(now, round_trip)
-            kind = policy.pick(len(interactive), len(batch), now, empty)
+            empty = not batch_held or (not held and interactive.is_empty(now, round_trip))
+            kind = policy.pick(held, batch_held, now, empty)
             if kind is None:
                 if not empty:
                     self._ask_first(round_trip)

@@ -149,7 +149,7 @@ def test_no_header_can_stop_a_worker_make_it_import_or_log(full, caplog):
     rig, modules = Rig(), set(sys.modules)
     caplog.set_level(logging.DEBUG)
 
-    @settings(max_examples=100_000 if full else 2_000, deadline=None)
+    @settings(max_examples=100_000 if full else 500, deadline=None)
     @given(st.lists(st.tuples(st.sampled_from(KINDS), hostile), min_size=1, max_size=4))
     def receive(messages):
         before = sum(rig.dispatcher.dispatched.values())
