@@ -1,8 +1,8 @@
 """Every private or version-dependent name of Celery, kombu, redis-py and py-amqp that we lean on.
 
-Read in Celery 5.7.0, kombu 5.7.0, py-amqp 5.4.2, redis-py 8.1.0 and billiard 4.3.2. Nothing else in
-the package touches an underscore of theirs, so that an upgrade is read against this one file;
-``tests/integration/test_internals.py`` fails when one of them moves.
+Read in Celery 5.5.0 to 5.7.0, kombu 5.5.2 to 5.7.0, py-amqp 5.4.2, redis-py 4.5.2 to 8.1.0 and
+billiard 4.3.2. Nothing else in the package touches an underscore of theirs, so that an upgrade is
+read against this one file; ``tests/integration/test_internals.py`` fails when one of them moves.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from functools import partial
 from typing import Any
 
 from celery.worker import state
+from celery.worker.consumer.tasks import Tasks
+from celery.worker.request import Request
 
 SOCKET_TIMEOUT_SECONDS = 1.0
 STALE_TAGS = 64
@@ -63,6 +65,34 @@ def forget_request(request: Any) -> None:
     """
     request.acknowledged = True
     state.task_ready(request)
+
+
+def scheduled_requests(timer: Any) -> list[Any]:
+    """The requests that wait for their ETA; Celery < 5.7 knows them by the entries of its timer."""
+    if hasattr(state, "scheduled_requests"):
+        return list(state.scheduled_requests)
+    entries = [waiting.entry for waiting in list(timer.schedule._queue)]
+    return [
+        argument
+        for entry in entries
+        for argument in (entry.args or ())[:1]
+        if isinstance(argument, Request) and not entry.canceled
+    ]
+
+
+def eta_task_limit(app: Any) -> int | None:
+    """``worker_eta_task_limit``, which Celery has since 5.6."""
+    return app.conf.get("worker_eta_task_limit")
+
+
+def is_qos_global(consumer: Any) -> bool:
+    """Whether a prefetch count is a channel's, not each consumer's, as Celery has found out.
+
+    Only its ``Tasks`` step knows that before 5.7.
+    """
+    if hasattr(consumer, "qos_global"):
+        return bool(consumer.qos_global)
+    return next(bool(step.qos_global(consumer)) for step in consumer.steps if type(step) is Tasks)
 
 
 def is_known(request: Any) -> bool:
@@ -183,7 +213,8 @@ def pull_in_order(channel: Any, queues: Callable[[], list[str]]) -> None:
         connection = channel.client.connection
         channel._in_poll = connection
         channel._brpop_sent_at = time.monotonic()
-        command = ["BRPOP", *keys, timeout or channel.brpop_timeout or 0]
+        # kombu < 5.7 has no such setting, and waits for a second.
+        command = ["BRPOP", *keys, timeout or getattr(channel, "brpop_timeout", 1) or 0]
         if channel.global_keyprefix:
             command = channel.client._prefix_args(command)
         connection.send_command(*command)
@@ -227,13 +258,17 @@ def finish_redis_channel(channel: Any) -> None:
 def wake_redis_poller(connection: Any, fileno: int, drain: Callable[[], None]) -> None:
     """Let ``fileno`` interrupt ``drain_events`` of a pool without a hub (gevent, eventlet)."""
     cycle = connection.transport.cycle
-    poll_start = cycle.on_poll_start
+    get, handle_event = cycle.get, cycle.handle_event
 
-    def on_poll_start() -> None:
+    def get_awake(*args: Any, **kwargs: Any) -> Any:
         drain()
-        poll_start()
+        return get(*args, **kwargs)
 
-    cycle.on_poll_start = on_poll_start
+    def handle_other_event(fd: int, event: int) -> Any:
+        # kombu < 5.7 would look for its channel.
+        return (None, cycle) if fd == fileno else handle_event(fd, event)
+
+    cycle.get, cycle.handle_event = get_awake, handle_other_event
     cycle.poller.register(fileno, cycle.eventflags)
 
 
@@ -242,7 +277,11 @@ def wake_redis_poller(connection: Any, fileno: int, drain: Callable[[], None]) -
 
 def redis_link_connection(channel: Any) -> Any:
     """A connected ``redis.Connection`` of the channel's own pool, for reads that do not block."""
-    return channel.client.connection_pool.get_connection()
+    pool = channel.client.connection_pool
+    try:
+        return pool.get_connection()
+    except TypeError:  # redis-py < 5.3 wants the name of a command, later ones warn of it
+        return pool.get_connection("LLEN")
 
 
 def redis_fileno(connection: Any) -> int:

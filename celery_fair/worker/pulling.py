@@ -86,7 +86,7 @@ class Puller:
         return Pulling(stock, dict.fromkeys(KINDS, stock), lanes, windows)
 
     def _lanes(self) -> dict[Kind, Lane]:
-        limit = self._c.app.conf.worker_eta_task_limit or NO_LIMIT
+        limit = internals.eta_task_limit(self._c.app) or NO_LIMIT
         now = monotonic()
         return {kind: Lane(kind, now, limit) for kind in KINDS}
 
@@ -136,7 +136,8 @@ class Puller:
                 return GreenRedisWindow(lane, part, self._waker.wake)
             return RedisWindow(lane, part)
         if self._driver == "amqp":
-            return (AmqpWindow if self._c.qos_global else AmqpConsumerWindow)(lane, part)
+            shared = internals.is_qos_global(self._c)
+            return (AmqpWindow if shared else AmqpConsumerWindow)(lane, part)
         if internals.is_virtual(part.channel):
             return VirtualWindow(lane, part, self._before_look)
         if not self._c.restart_count:

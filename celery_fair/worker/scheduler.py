@@ -9,8 +9,6 @@ from dataclasses import replace
 from time import monotonic
 from typing import Any
 
-from celery.worker import state
-
 from celery_fair.app import Fair
 from celery_fair.errors import SettingsError
 from celery_fair.policy import Load, Policy
@@ -172,7 +170,7 @@ class Scheduler:
     def _recount_scheduled(self) -> None:
         """Count ETA tasks anew from Celery's own books, which a revoked one leaves at once."""
         counts = dict.fromkeys(self.lanes.values(), 0)
-        for request in tuple(state.scheduled_requests):
+        for request in internals.scheduled_requests(self.c.timer):
             lane = getattr(internals.message_of(request), "fair_lane", None)
             if lane in counts:
                 counts[lane] += 1

@@ -14,7 +14,6 @@ import time
 from pathlib import Path
 
 from celery import Celery
-from celery.worker import state
 from celery.worker.control import inspect_command
 
 from tests.apps import mixed, naive
@@ -51,6 +50,8 @@ def _wait_for(path: str) -> None:
 @inspect_command()
 def fair_probe(panel_state, **_):
     """What can leak over reconnects: our timer entries, and callbacks of the event loop."""
+    from celery_fair.worker import internals
+
     consumer = panel_state.consumer
     scheduler, hub = getattr(consumer.controller, "fair", None), consumer.hub
     entries = [scheduled.entry for scheduled in list(consumer.timer.queue)]
@@ -59,7 +60,7 @@ def fair_probe(panel_state, **_):
         "restarts": consumer.restart_count,
         "timers": len(ours),
         "on_tick": len(hub.on_tick) if hub else 0,
-        "scheduled": len(state.scheduled_requests),
+        "scheduled": len(internals.scheduled_requests(consumer.timer)),
         "slots_in_use": len(scheduler.dispatcher.slots) if scheduler else 0,
     }
 

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import inspect
 import socket
+import threading
 from collections.abc import Iterator
+from unittest.mock import Mock
 
 import amqp
+import celery
 import pytest
 from amqp import spec
 from celery import Celery
 from celery.concurrency.base import BasePool
 from celery.concurrency.eventlet import TaskPool as EventletPool
 from celery.concurrency.gevent import Timer as GeventTimer
-from celery.worker import state
+from celery.utils.timer2 import Timer as ThreadTimer
+from celery.worker import state, strategy
 from celery.worker.consumer import Consumer
 from celery.worker.consumer.tasks import Tasks
 from celery.worker.request import Request
@@ -31,7 +35,10 @@ from kombu.transport.redis import QoS as RedisQoS
 from kombu.transport.virtual import QoS
 
 from celery_fair.worker import internals
+from celery_fair.worker.waker import Waker
 from tests.brokers.waiting import wait_until
+
+CELERY = tuple(celery.VERSION[:2])
 
 
 def source(function) -> str:
@@ -74,10 +81,43 @@ def test_eventlets_pool_keeps_the_green_threads_that_have_not_ended():
     assert "self._pool_map[pid] = greenlet" in source(EventletPool._add_to_pool_map)
 
 
-def test_celery_keeps_its_requests_in_two_sets():
-    for books in (state.active_requests, state.reserved_requests, state.scheduled_requests):
+def test_celery_keeps_its_requests_in_sets():
+    for books in (state.active_requests, state.reserved_requests):
         assert len(books) == 0
     assert callable(state.task_ready)
+
+
+@pytest.mark.parametrize("make_timer", [Timer, ThreadTimer, GeventTimer])
+def test_requests_that_wait_for_their_time_are_known(make_timer):
+    timer, request = make_timer(), object.__new__(Request)
+    if CELERY < (5, 7):
+        entry = timer.call_after(60, print, (request,))
+    else:
+        assert "task_scheduled(req)" in source(strategy.default)
+        state.scheduled_requests.add(request)
+        entry = timer.call_after(60, print)
+    assert internals.scheduled_requests(timer) == [request]
+    entry.cancel()
+    timer.clear()
+    timer.stop()
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_whose_a_prefetch_count_is_celerys_own_step_knows(shared):
+    consumer = Mock(spec=["app", "connection", "steps"])
+    consumer.app.conf.worker_detect_quorum_queues = False
+    consumer.connection.qos_semantics_matches_spec = not shared
+    consumer.steps = [Tasks(consumer)]
+    assert internals.is_qos_global(consumer) is shared
+    if CELERY >= (5, 7):
+        assert "c.qos_global = qos_global" in source(Tasks.start)
+
+
+def test_a_limit_of_scheduled_tasks_is_a_setting_since_5_6():
+    app = Celery(set_as_current=False)
+    assert internals.eta_task_limit(app) is None
+    app.conf.worker_eta_task_limit = 5
+    assert internals.eta_task_limit(app) == 5
 
 
 def test_a_pool_tells_whether_it_runs(monkeypatch):
@@ -209,12 +249,17 @@ def test_a_pending_pop_is_read_before_its_channel_is_closed(channel):
     assert not internals.is_pulling(channel)
 
 
-def test_the_poller_of_redis_takes_one_more_descriptor(channel):
-    poller = channel.connection.cycle
-    assert isinstance(poller, MultiChannelPoller)
-    assert callable(poller.poller.register)
-    assert poller.eventflags
-    assert "self.on_poll_start()" in source(MultiChannelPoller.get)
+def test_one_more_descriptor_interrupts_the_poller_of_redis(channel):
+    assert isinstance(channel.connection.cycle, MultiChannelPoller)
+    channel.basic_consume("q", False, lambda message: None, "tag")
+    waker = Waker(lambda: None)
+    client = channel.connection.client
+    internals.wake_redis_poller(client, waker.fileno(), waker.drain)
+    timer = threading.Timer(0.1, waker.wake)
+    timer.start()
+    client.drain_events(timeout=5)  # else a TimeoutError
+    timer.join()
+    waker.close()
 
 
 def test_a_redis_connection_sends_now_and_reads_later(channel):
