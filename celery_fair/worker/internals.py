@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from celery.worker import state
 from celery.worker.consumer.tasks import Tasks
@@ -253,6 +253,50 @@ def finish_redis_channel(channel: Any) -> None:
     if channel._in_poll:
         with contextlib.suppress(Exception):  # Empty, after ``brpop_timeout`` at the most
             channel._brpop_read()
+
+
+class Unnoted(NamedTuple):
+    """A message that Redis has popped, and that was not noted as unacknowledged."""
+
+    tag: str
+    payload: Any
+    exchange: str
+    routing_key: str
+
+
+def keep_unnoted(channel: Any, kept: deque[Unnoted]) -> None:
+    """Keep what was popped when the connection is lost before it could be noted.
+
+    It is in no key of Redis then, and kombu forgets it: a message for nearly every BRPOP under way
+    when a busy broker restarts, late ack or not.
+    """
+    append = channel.qos.append
+
+    def noting(message: Any, delivery_tag: str) -> None:
+        try:
+            append(message, delivery_tag)
+        except Exception:
+            info = message.delivery_info
+            kept.append(Unnoted(delivery_tag, message._raw, info["exchange"], info["routing_key"]))
+            raise
+
+    channel.qos.append = noting
+
+
+def return_unnoted(channel: Any, kept: deque[Unnoted]) -> None:
+    """Put them back to the front of their queues; raises if this connection is lost too."""
+    while kept:
+        unnoted = kept[0]
+        with channel.conn_or_acquire() as client:
+            if client.hget(channel.unacked_key, unnoted.tag):  # only the answer was lost
+                channel.qos.restore_by_tag(unnoted.tag, client)
+            else:
+                with client.pipeline() as pipe:
+                    channel._do_restore_message(
+                        unnoted.payload, unnoted.exchange, unnoted.routing_key, pipe
+                    )
+                    pipe.execute()
+        kept.popleft()
 
 
 def wake_redis_poller(connection: Any, fileno: int, drain: Callable[[], None]) -> None:

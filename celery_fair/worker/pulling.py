@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
@@ -65,11 +66,14 @@ class Puller:
         self._waker = waker
         self._on_queues_changed = on_queues_changed
         self._receiving: Lane | None = None
+        self._unnoted: deque[internals.Unnoted] = deque()
 
     def build(self) -> Pulling:
         """Take over from ``c.task_consumer``, whose queues are declared and not yet consumed."""
         lanes = self._lanes()
         parts = self._parts()
+        if self._driver == "redis":
+            self._keep_what_is_popped(parts)
         windows = self._windows(lanes, parts)
         consumer = LaneConsumer(parts, windows, self._kind_of_queue, self._on_queues_changed)
         for kind, part in parts.items():
@@ -121,6 +125,13 @@ class Puller:
         if self._driver == "redis":
             internals.share_connections(channel, interactive)
         return channel
+
+    def _keep_what_is_popped(self, parts: Mapping[Kind, Any]) -> None:
+        """Whatever the last connection could not note; and what this one can't."""
+        channels = list(dict.fromkeys(part.channel for part in parts.values()))
+        internals.return_unnoted(channels[0], self._unnoted)
+        for channel in channels:
+            internals.keep_unnoted(channel, self._unnoted)
 
     def _windows(self, lanes: Mapping[Kind, Lane], parts: Mapping[Kind, Any]) -> dict[Kind, Window]:
         if self._one_channel:

@@ -46,6 +46,12 @@ def leave_pops_unread() -> None:
 
 
 @double
+def forget_the_unnoted() -> None:
+    """What was popped, and could not be noted as unacknowledged, is forgotten, as kombu does."""
+    internals.keep_unnoted = lambda channel, kept: None
+
+
+@double
 def pump_in_the_callback() -> None:
     """T3: the completion callback itself dispatches the next task."""
     pools.GeventPool.apply = Pool.apply
