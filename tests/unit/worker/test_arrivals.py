@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
 from celery_fair.policy import Policy
@@ -143,13 +143,13 @@ class Rig:
         return not held and not len(self.dispatcher.slots) and not self.dispatcher.policy.running
 
 
-@pytest.mark.timeout(1800)  # of which --full takes minutes
+@pytest.mark.timeout(3600)  # of which --full takes many minutes
 def test_no_header_can_stop_a_worker_make_it_import_or_log(full, caplog):
     """``--full``: 100,000 of them."""
     rig, modules = Rig(), set(sys.modules)
     caplog.set_level(logging.DEBUG)
 
-    @settings(max_examples=100_000 if full else 500, deadline=None)
+    @settings(max_examples=500, deadline=None, derandomize=False, database=None)
     @given(st.lists(st.tuples(st.sampled_from(KINDS), hostile), min_size=1, max_size=4))
     def receive(messages):
         before = sum(rig.dispatcher.dispatched.values())
@@ -160,7 +160,8 @@ def test_no_header_can_stop_a_worker_make_it_import_or_log(full, caplog):
         assert rig.at_rest
         assert sum(rig.dispatcher.dispatched.values()) == before + len(messages)
 
-    receive()
+    for number in range(200 if full else 1):  # anew each time, since hypothesis remembers it all
+        seed(number)(receive)()
     assert not [record for record in caplog.records if record.name.startswith("celery_fair")]
     assert {name for name in set(sys.modules) - modules if name.startswith("celery")} == set()
     for kind in KINDS:
