@@ -42,7 +42,8 @@ def total(reports: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
     Messages ready at the broker are the same for all who consume the queue, so each queue counts
     once. Quantiles of waits can't be added up: the largest of the workers' is given, which the
-    quantile over all tasks never exceeds.
+    quantile over all tasks never exceeds. Of what workers left out of a long list, the
+    largest number counts.
     """
     every = list(reports.values())
     slots = sum(report["slots"]["total"] for report in every)
@@ -74,15 +75,17 @@ def _kind(parts: list[Mapping[str, Any]]) -> dict[str, Any]:
     summed = ("running", "held", "rate_limited", "scheduled", "dispatched", "given_back")
     together: dict[str, Any] = {name: sum(part[name] for part in parts) for name in summed}
     ready = _ready(parts)
+    left_out = max((part.get("ready_left_out", 0) for part in parts), default=0)
     waits = [part["wait_seconds"] for part in parts]
     return {
         **together,
         "queues": sorted({queue for part in parts for queue in part["queues"]}),
+        "queues_left_out": max((part.get("queues_left_out", 0) for part in parts), default=0),
         "ready": ready,
         "backlog": (
             None
             if ready is None
-            else sum(ready.values()) + together["held"] + together["rate_limited"]
+            else sum(ready.values()) + left_out + together["held"] + together["rate_limited"]
         ),
         "wait_seconds": {
             "count": sum(wait["count"] for wait in waits),

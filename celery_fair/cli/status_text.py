@@ -106,9 +106,9 @@ def notes(
     if not answers.reports:
         return found
     for kind in KINDS:
-        served = everything["kinds"][kind]["queues"]
-        missing = sorted(set(configured.get(kind, ())) - set(served))
-        if missing:
+        part = everything["kinds"][kind]
+        missing = sorted(set(configured.get(kind, ())) - set(part["queues"]))
+        if missing and not part["queues_left_out"]:
             found.append(
                 f"No worker with celery-fair serves {', '.join(missing)} ({kind}); "
                 f"`fair doctor` tells more."

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import celery_fair
 from celery_fair.policy.kinds import KINDS, Kind
+from celery_fair.worker.brevity import short_settings, shorten_lists
 
 if TYPE_CHECKING:
     from celery_fair.worker.scheduler import Scheduler
@@ -28,6 +29,8 @@ def summary(scheduler: Scheduler) -> dict[str, Any]:
 
 def report(scheduler: Scheduler) -> dict[str, Any]:
     """Everything that ``fair status`` shows of one worker; times are epoch seconds."""
+    kinds = {kind: _kind(scheduler, kind, monotonic()) for kind in KINDS}
+    shorten_lists(kinds)
     now = monotonic()
     to_epoch = time.time() - now
     view = scheduler.policy.view(now)
@@ -72,8 +75,10 @@ def report(scheduler: Scheduler) -> dict[str, Any]:
             "unreadable": dispatcher.arrivals.unreadable,
         },
         # Only what was set: a reply must stay small, whatever the number of queues.
-        "settings": scheduler.settings.model_dump(mode="json", exclude_defaults=True),
-        "kinds": {kind: _kind(scheduler, kind, now) for kind in KINDS},
+        "settings": short_settings(
+            scheduler.settings.model_dump(mode="json", exclude_defaults=True)
+        ),
+        "kinds": kinds,
     }
 
 

@@ -105,3 +105,11 @@ def test_an_unknown_command_means_that_the_plugin_is_not_installed():
 def test_other_errors_are_passed_on():
     answers = Answers.of({"w1": {"error": "celery-fair is not active"}, "w2": "no"})
     assert answers.silent == {"w1": "celery-fair is not active", "w2": "no"}
+
+
+def test_what_workers_left_out_counts_once():
+    cut = {**kind("b", held=1, ready={"b": 5}), "queues_left_out": 7, "ready_left_out": 30}
+    more = {**cut, "ready_left_out": 31}
+    batch = batch_of({"w1": report(batch=cut), "w2": report(batch=more)})
+    assert batch["queues_left_out"] == 7
+    assert batch["backlog"] == 5 + 31 + 2
