@@ -41,7 +41,7 @@ class Hooks:
         )
 
     def _apply_eta_task(self, apply: Callable[[Any], Any], request: Any) -> None:
-        internals.message_of(request).fair_lane.scheduled -= 1
+        internals.message_of(request).fair_lane.due()
         apply(request)
 
     def _limit_task(self, limit: Callable[..., Any], request: Any, *args: Any) -> Any:
@@ -50,7 +50,7 @@ class Hooks:
         return limit(request, *args)
 
     def _limit_post_eta(self, limit: Callable[..., Any], request: Any, *args: Any) -> Any:
-        internals.message_of(request).fair_lane.scheduled -= 1
+        internals.message_of(request).fair_lane.due()
         return self._limit_task(limit, request, *args)
 
     def _on_connection_error(self, handle: Callable[[Any], None], error: Any) -> None:

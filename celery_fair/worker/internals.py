@@ -80,6 +80,11 @@ def scheduled_requests(timer: Any) -> list[Any]:
     ]
 
 
+def is_flagged_revoked(request: Any) -> bool:
+    """Whether the id was revoked; ``Request.revoked`` asks more, and announces what it finds."""
+    return request.id in state.revoked
+
+
 def eta_task_limit(app: Any) -> int | None:
     """``worker_eta_task_limit``, which Celery has since 5.6."""
     return app.conf.get("worker_eta_task_limit")

@@ -101,6 +101,10 @@ class Lane:
             self.asked_at = now
         return held
 
+    def due(self) -> None:
+        """The time of a scheduled message has come; if it was revoked, it may not be counted."""
+        self.scheduled = max(self.scheduled - 1, 0)
+
     def oldest_received_at(self) -> float | None:
         return min((held.received_at for held in self._held), default=None)
 

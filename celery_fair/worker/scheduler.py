@@ -168,11 +168,14 @@ class Scheduler:
             )
 
     def _recount_scheduled(self) -> None:
-        """Count ETA tasks anew from Celery's own books, which a revoked one leaves at once."""
+        """Count ETA tasks anew from Celery's own books, where a revoked one stays until it is due.
+
+        It waits for nothing, so it takes no place among those that its lane may hold.
+        """
         counts = dict.fromkeys(self.lanes.values(), 0)
         for request in internals.scheduled_requests(self.c.timer):
             lane = getattr(internals.message_of(request), "fair_lane", None)
-            if lane in counts:
+            if lane in counts and not internals.is_flagged_revoked(request):
                 counts[lane] += 1
         for lane, count in counts.items():
             lane.scheduled = count

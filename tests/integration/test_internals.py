@@ -82,7 +82,7 @@ def test_eventlets_pool_keeps_the_green_threads_that_have_not_ended():
 
 
 def test_celery_keeps_its_requests_in_sets():
-    for books in (state.active_requests, state.reserved_requests):
+    for books in (state.active_requests, state.reserved_requests, state.revoked):
         assert len(books) == 0
     assert callable(state.task_ready)
 
