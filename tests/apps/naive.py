@@ -145,6 +145,21 @@ def one_lane_for_new_queues() -> None:
 
 
 @double
+def two_lanes_a_queue() -> None:
+    """T13: a queue that changes its kind is consumed by its new lane as well."""
+    from tests.apps import trapped
+
+    def move(consumer: Any, queue: str, kind: Any) -> None:
+        consumer.controller.fair.fair.lanes[queue] = kind
+        lanes = consumer.task_consumer
+        with lanes._frozen():
+            lanes._part(queue).add_queue(consumer.app.amqp.queues[queue])
+        lanes.consume()
+
+    trapped.move = move
+
+
+@double
 def wait_for_replies() -> None:
     """T14: ``basic.qos``, ``basic.cancel`` and ``basic.consume`` wait, and so deliver."""
 
@@ -221,6 +236,19 @@ def scheduled_take_credit() -> None:
 
 
 @double
+def never_count_down() -> None:
+    """S3: what fires goes on counting as scheduled, as in a count that misses some ends."""
+    hooks.Hooks._apply_eta_task = lambda self, apply, request: apply(request)
+    never_recount()
+
+
+@double
+def never_recount() -> None:
+    """S3: a lane counts what comes and what fires, and a revoked task until it fires."""
+    scheduler.Scheduler._recount_scheduled = lambda self: None
+
+
+@double
 def limited_are_free() -> None:
     """S4: a task that waits for its rate limit takes no credit."""
     lanes.Lane.room = lambda lane: lane.credit - len(lane)
@@ -270,6 +298,18 @@ def wake_nobody() -> None:
 
 
 @double
+def window_of_the_present_pool() -> None:
+    """S9: lanes hold what the pool has slots for now, so that Celery sees no need to grow it."""
+    follow = scheduler.Scheduler._follow_pool
+
+    def follow_only(self: scheduler.Scheduler, now: float) -> None:
+        follow(self, now)
+        self.dispatcher.spare = 0
+
+    scheduler.Scheduler._follow_pool = follow_only
+
+
+@double
 def prefetch_zero() -> None:
     """S10: a lane without credit asks for a prefetch count of zero."""
     AmqpWindow._pause = lambda self: internals.set_prefetch(self.consumer.channel, 0, shared=True)
@@ -280,6 +320,23 @@ def whole_room_a_queue() -> None:
     """S11: each of a lane's consumers gets the whole of its room."""
     AmqpConsumerWindow._share = lambda self, count: max(count, 1)
     AmqpConsumerWindow._left = lambda self: min(tally.left for tally in self._tallies.values())
+
+
+@double
+def priorities_before_queues() -> None:
+    """S13: a pop's keys in kombu's own order: by priority, and only then by queue."""
+    pull = internals.pull_in_order
+
+    def by_priority(channel: Any, queues: Callable[[], list[str]]) -> None:
+        keys, pri = internals.redis_keys, channel.priority_steps
+        pull(channel, lambda: [f"{queue}|{step}" for step in pri for queue in queues()])
+        internals.redis_keys = lambda channel, queue, prefixed=True: (
+            [channel._q_for_pri(queue.split("|")[0], int(queue.split("|")[1]))]
+            if "|" in queue
+            else keys(channel, queue, prefixed)
+        )
+
+    internals.pull_in_order = by_priority
 
 
 @double

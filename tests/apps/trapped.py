@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from celery import Celery
-from celery.worker.control import inspect_command
+from celery.worker.control import control_command, inspect_command
 
 from tests.apps import mixed, naive
 from tests.brokers.broker import Broker
@@ -63,6 +63,20 @@ def fair_probe(panel_state, **_):
         "scheduled": len(internals.scheduled_requests(consumer.timer)),
         "slots_in_use": len(scheduler.dispatcher.slots) if scheduler else 0,
     }
+
+
+@control_command()
+def fair_move(panel_state, queue, kind):
+    """Give a queue another kind: what a worker does to change a queue's lane."""
+    consumer = panel_state.consumer
+    move(consumer, queue, kind)
+    return {"ok": f"{queue} is {kind}"}
+
+
+def move(consumer, queue, kind):
+    consumer.cancel_task_queue(queue)
+    consumer.controller.fair.fair.lanes[queue] = kind
+    consumer.add_task_queue(queue)
 
 
 def _name(entry):

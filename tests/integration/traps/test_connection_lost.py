@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import signal
 
 import psutil
 import pytest

@@ -1,0 +1,78 @@
+"""Tasks that wait for their time are counted exactly, whatever ends their waiting."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.brokers.waiting import wait_until
+
+LONG_SECONDS = 25.0
+EXACT = {"lookahead_seconds": 0, "reserve": 1}
+
+
+@pytest.mark.parametrize("naive", ["", "never_recount"], ids=["cured", "naive"])
+def test_revoked_tasks_no_longer_count_as_scheduled(site, naive, refuted):
+    """Their messages stay unacknowledged until they are due, and Celery tells nobody."""
+    worker = site.start(naive, concurrency=2, conf={"worker_eta_task_limit": 20})
+    results = [site.send("b.late", f"later{number}", countdown=600) for number in range(20)]
+    site.wait_status(worker, lambda now: now["kinds"]["batch"]["scheduled"] == 20)
+    site.app.control.revoke([result.id for result in results])
+    site.send("b.late", "now")
+    site.send("i.late", "i")
+    site.journal.wait_finished("i", timeout=LONG_SECONDS)
+    if naive:  # the lane has as many as it may hold
+        refuted(lambda: "now" in site.journal.started())
+        return
+    site.journal.wait_finished("now", timeout=LONG_SECONDS)
+    assert site.ask(worker)["kinds"]["batch"]["scheduled"] == 0
+    assert site.unacknowledged() == 20
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("naive", ["", "never_count_down"], ids=["cured", "naive"])
+def test_retries_leave_nothing_behind_in_the_counts(site, naive, full, refuted):
+    """Three retries each: Celery's own count drifts upwards by what it never takes back."""
+    tasks, retries, countdown = (500, 3, 20.0) if full else (40, 2, 1.0)
+    conf = {"worker_prefetch_multiplier": 1, "task_acks_late": True, "worker_eta_task_limit": tasks}
+    worker = site.start(naive, concurrency=2, conf=conf, settings=EXACT)
+    for number in range(tasks):
+        site.send("b.retrying", f"b{number}", retries, countdown)
+    if naive:
+        refuted(lambda: len(site.journal.finished()) == tasks, seconds=4)
+        return
+    waiting = site.wait_status(worker, lambda now: now["kinds"]["batch"]["scheduled"])
+    batch = waiting["kinds"]["batch"]
+    assert batch["backlog"] + batch["scheduled"] + batch["running"] <= tasks
+    site.journal.wait_count(tasks, timeout=200 if full else LONG_SECONDS)
+    wait_until(lambda: site.unacknowledged() == 0, "the last to be acknowledged")
+    status = site.wait_status(worker, lambda now: now["kinds"]["batch"]["scheduled"] == 0)
+    assert set(site.starts().values()) == {1 + retries}
+    assert (status["kinds"]["batch"]["held"], status["slots"]["audited"]) == (0, 0)
+    _wait_window(site, worker)
+
+
+@pytest.mark.timeout(900)
+def test_at_rest_the_window_is_what_it_was(site, full):
+    """Pools grown and shrunk, connections lost, ETA tasks and retries: nothing adds up."""
+    conf = {"task_acks_late": True}
+    worker = site.start(pool="prefork", concurrency=2, conf=conf, settings=EXACT)
+    _wait_window(site, worker)
+    for turn in range(40 if full else 2):
+        site.app.control.pool_grow(2, reply=True, limit=1, timeout=5)
+        site.send("i.late", f"eta{turn}", countdown=0.5)
+        site.send("b.retrying", f"retry{turn}", 1, 0.5)
+        site.reconnect(worker)
+        site.app.control.pool_shrink(2, reply=True, limit=1, timeout=5)
+        site.journal.wait_finished(f"eta{turn}", f"retry{turn}", timeout=LONG_SECONDS)
+    probe = site.ask(worker, "fair_probe")
+    assert (probe["slots_in_use"], probe["scheduled"]) == (0, 0)
+    _wait_window(site, worker)
+
+
+def _wait_window(site, worker):
+    """Two slots for interactive tasks, and one of them for batch."""
+    wait_until(
+        lambda: site.ask(worker, "stats")["prefetch_count"] == 2 + 1,
+        lambda: f"a window of 3, not {site.ask(worker, 'stats')['prefetch_count']}",
+        timeout=LONG_SECONDS,
+    )
