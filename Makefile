@@ -1,7 +1,7 @@
 # Everything is one command on a machine with Python >= 3.10 and a package manager: `make test`.
 
 .NOTPARALLEL:
-.PHONY: help test lint unit integration faults demo bench servers clean
+.PHONY: help test lint unit integration faults chaos demo bench servers clean
 
 VENV := .venv
 RUN := $(VENV)/bin/python -m
@@ -13,6 +13,7 @@ help:
 	@echo 'make unit         the tests that need no broker'
 	@echo 'make integration  the tests on real brokers and workers'
 	@echo 'make faults       the same, with every fault repeated to its full count (an hour)'
+	@echo 'make chaos        everything dies at once, and nothing is lost (SEED=1 BROKER=rabbitmq)'
 	@echo 'make lint         ruff and mypy'
 	@echo 'make demo         plain Celery against celery-fair, in a minute'
 	@echo 'make bench        the measurements of docs/benchmarks.md (hours)'
@@ -34,6 +35,12 @@ integration: $(VENV)/.has-test servers
 
 faults: $(VENV)/.has-test servers
 	$(PYTEST) --full tests/integration
+
+# Two runs of a seed, celery-fair and plain Celery: SEED=1 BROKER=rabbitmq POOL=gevent TASKS=10000.
+# CHAOS="--no-stock --dry-run" and whatever else `python -m tests.chaos --help` tells.
+chaos: $(VENV)/.has-test servers
+	$(RUN) tests.chaos $(and $(SEED),--seed $(SEED)) $(and $(BROKER),--broker $(BROKER)) \
+	    $(and $(POOL),--pool $(POOL)) $(and $(TASKS),--tasks $(TASKS)) $(CHAOS)
 
 demo: $(VENV)/.has-demo
 	$(RUN) celery_fair demo

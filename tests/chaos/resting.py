@@ -1,0 +1,55 @@
+"""A worker at rest: what must be zero, and what must not have grown since before the chaos."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from tests.apps.chaotic import POOLED
+from tests.chaos.site import Site
+from tests.nodes.worker import WorkerProcess
+
+REST_SECONDS = 30.0
+POLL_SECONDS = 0.5
+
+Probe = Mapping[str, Any]
+
+ALLOWED = {
+    "broker sockets": POOLED,
+    "results sockets": POOLED,
+    "closed tcp sockets": POOLED,
+    "descriptors": 3 * POOLED,
+    "Channel objects": 2 * POOLED,
+    "Connection objects": 4 * POOLED,
+    "Request objects": 2,
+}
+"""More than before that is none: what the pools of connections may hold, opened when first used."""
+
+
+def wait_rest(site: Site, worker: WorkerProcess, before: Probe | None = None) -> Probe:
+    """The last probe of a worker: at rest, and with nothing leaked, or after some patience."""
+    end = time.monotonic() + REST_SECONDS
+    probe: Probe = {}
+    while time.monotonic() < end:
+        probe = site.ask(worker, "chaos_probe") or probe
+        if probe and not complaints(worker.hostname, before, probe):
+            break
+        time.sleep(POLL_SECONDS)
+    return probe
+
+
+def complaints(name: str, before: Probe | None, probe: Probe) -> list[str]:
+    """What a worker at rest still holds, and what it has more of than before."""
+    if "busy" not in probe:
+        return [f"{name} does not answer: {probe}"]
+    found = [f"{name}: {count} {what}" for what, count in probe["busy"].items() if count]
+    if before is None:
+        return found
+    if probe["slots"] != before["slots"]:
+        found.append(f"{name}: {probe['slots']} slots instead of {before['slots']}")
+    for what, count in probe["kept"].items():
+        allowed = before["kept"].get(what, 0) + ALLOWED.get(what, 0)
+        if count > allowed:
+            found.append(f"{name}: {count} {what}, {before['kept'].get(what, 0)} before")
+    return found
