@@ -69,14 +69,15 @@ def patience_findings(fair: Fair) -> Iterator[Finding]:
     limit = patience(fair)
     if limit is None:
         return
-    hold = fair.settings.hold_max_seconds
-    if hold > limit.seconds * HOLD_PART:
+    hold, most = fair.settings.hold_max_seconds, limit.seconds * HOLD_PART
+    if hold > most:
         yield rules.SHORT_FOR_HOLD.finding(
             f"hold_max_seconds is {hold:g}, more than half of the {limit.name}",
-            f"A message held for so long while its lane is shut is too near to it: "
+            f"A message goes back after {most:g} s, since of one held for too long "
             f"{limit.consequence}",
-            f"{limit.raise_it}, or set hold_max_seconds to {limit.seconds * HOLD_PART:g} or less.",
+            f"{limit.raise_it}, or set hold_max_seconds to {most:g} or less.",
         )
+        hold = most
     yield from _runs(fair, limit, hold)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -63,6 +64,11 @@ class Dispatcher:
         self._granted: tuple[Credits, int, int] | None = None
         self._thread: int | None = None
         self._due = False
+        self.watch_runs(math.inf, lambda request, seconds: None)
+
+    def watch_runs(self, long_seconds: float, ran: Callable[[Any, float], None]) -> None:
+        """Call ``ran(request, seconds)`` for each task that has run for so long, or longer."""
+        self._long_seconds, self._ran_long = long_seconds, ran
 
     # --- over the life of a connection
 
@@ -157,7 +163,10 @@ class Dispatcher:
         finished, finish = self.slots.finished, self.policy.finish
         while finished:
             slot = finished.popleft()
-            finish(slot.kind, slot.finished_at, slot.finished_at - slot.started_at)
+            run_seconds = slot.finished_at - slot.started_at
+            finish(slot.kind, slot.finished_at, run_seconds)
+            if run_seconds >= self._long_seconds:
+                self._ran_long(slot.request, run_seconds)
             slot.request = None  # else request and slot keep each other for the collector
 
     def _dispatch(self) -> bool:
@@ -258,22 +267,27 @@ class Dispatcher:
             if lane.alive:
                 lane.grant(allowed[kind], now)
 
-    def give_back_overdue(self, hold_seconds: float) -> None:
+    def give_back_overdue(self, hold_seconds: float, longest_seconds: float = math.inf) -> None:
         """Return what has been held for too long: others may start it, and brokers lose patience.
 
         With credit or without: a worker that is the fleet's reserve may hold a batch message that
-        it will soon owe, and then nothing interactive comes, so that it never does.
+        it will soon owe, and then nothing interactive comes, so that it never does. After
+        ``longest_seconds`` also what goes back at some cost: the broker would do worse.
         """
-        before = monotonic() - hold_seconds
+        now = monotonic()
         for kind, lane in self.lanes.items():
-            takes = partial(_may_go_back, self.windows[kind])
+            window = self.windows[kind]
+            takes = partial(_must_go_back, window, now - longest_seconds)
             with self.lock:
-                overdue = lane.take_held_before(before, takes)
-            for held in overdue:
+                overdue = lane.take_held_before(now - hold_seconds, takes)
+            # Each goes before the last, where it goes to the front: the oldest must be the last.
+            for held in sorted(overdue, reverse=window.gives_back_to_the_front):
                 internals.forget_request(held.request)
                 internals.return_to_broker(internals.message_of(held.request))
                 self.given_back[kind] += 1
 
 
-def _may_go_back(window: Window, held: Held) -> bool:
-    return window.can_give_back(internals.message_of(held.request))
+def _must_go_back(window: Window, overdue_before: float, held: Held) -> bool:
+    return held.received_at < overdue_before or window.can_give_back(
+        internals.message_of(held.request)
+    )

@@ -7,6 +7,7 @@ from time import monotonic
 from typing import Any
 
 from celery_fair.policy import Policy
+from celery_fair.policy.fleet import FleetView, Member
 from celery_fair.worker.fleet import Fleet
 from celery_fair.worker.links import Answer, link_type
 from celery_fair.worker.sensor import Sensor
@@ -33,6 +34,8 @@ class Measuring:
         self.sensor.on_answer = self._on_answer
         self.fleet = Fleet(c.hostname)
         self.fleet_workers = 1
+        self.others_free = 0
+        """Free slots of the other workers, as of their last words."""
         self.is_possible = False
 
     def connect(self) -> None:
@@ -76,8 +79,10 @@ class Measuring:
         if answer.members:
             self.fleet.hear(answer.members, now)
             self.sensor.leave(self.fleet.forgotten(now))
-        view = self.fleet.view(self._policy.member(self.fleet.name), now)
+        me = self._policy.member(self.fleet.name)
+        view = self.fleet.view(me, now)
         self.fleet_workers = view.workers if view is not None else 1
+        self.others_free = _others_free(view, me) if view is not None else 0
         self._policy.see_fleet(view, now)
 
     def _make_link(self) -> Any:
@@ -85,3 +90,9 @@ class Measuring:
         if kind_of_link is None:
             raise LookupError("this transport's queues can't be measured")
         return kind_of_link(self._c.app)
+
+
+def _others_free(view: FleetView, me: Member) -> int:
+    running = view.running_interactive + view.running_batch
+    mine = me.running_interactive + me.running_batch
+    return max(view.slots - me.slots - (running - mine), 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from time import monotonic
@@ -47,7 +48,7 @@ class ObservingDispatcher(Dispatcher):
     def grant(self) -> None:
         """Celery's own prefetch count rules."""
 
-    def give_back_overdue(self, hold_seconds: float) -> None:
+    def give_back_overdue(self, hold_seconds: float, longest_seconds: float = math.inf) -> None:
         """Nothing is held here."""
 
     def _kind(self, request: Any) -> Kind:

@@ -16,6 +16,7 @@ from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS, Kind
 from celery_fair.worker import internals
 from celery_fair.worker.consumer import LaneQoS
 from celery_fair.worker.dispatcher import Dispatcher
+from celery_fair.worker.holding import Holding
 from celery_fair.worker.hooks import Hooks
 from celery_fair.worker.lanes import Lane
 from celery_fair.worker.measuring import Measuring
@@ -29,8 +30,6 @@ logger = logging.getLogger(__name__)
 TICK_SECONDS = 0.1
 RECOUNT_SECONDS = 1.0
 AUDIT_SECONDS = 5.0
-HOARD_SECONDS = 1.0
-"""How long a shut lane may keep a message that another worker could run."""
 
 
 class Scheduler:
@@ -64,6 +63,7 @@ class Scheduler:
             waker=self.waker,
             on_queues_changed=self._queues_changed,
         )
+        self.holding = Holding(fair)
         self.pulling: Pulling | None = None
         self._timer_entry: Any = None
         self._audited_at = self._recounted_at = 0.0
@@ -89,6 +89,8 @@ class Scheduler:
     def connect(self) -> None:
         """Replace Celery's task consumer by lanes; called after it was made, before it consumes."""
         c = self.c
+        self.holding.connect()
+        self.dispatcher.watch_runs(self.holding.patience_seconds, self.holding.ran)
         if self.observing:
             self.pulling = self.puller.leave_to_celery()
         else:
@@ -137,7 +139,11 @@ class Scheduler:
             if now - self._recounted_at >= RECOUNT_SECONDS and not self.observing:
                 self._recounted_at = now
                 self._recount_scheduled()
-        self.dispatcher.give_back_overdue(self._hold_seconds())
+            self.holding.look(self.dispatcher.slots, now)
+        self.dispatcher.give_back_overdue(
+            self.holding.seconds(self.measuring.others_free, self.policy.fleet_reserve),
+            self.holding.longest_seconds,
+        )
         self.dispatcher.tick()
 
     def _follow_pool(self, now: float) -> None:
@@ -180,10 +186,6 @@ class Scheduler:
         for lane, count in counts.items():
             lane.scheduled = count
         self.c.qos.show(sum(lane.credit for lane in self.lanes.values()))
-
-    def _hold_seconds(self) -> float:
-        longest = self.settings.hold_max_seconds
-        return min(HOARD_SECONDS, longest) if self.measuring.fleet_workers > 1 else longest
 
     # --- what waits
 

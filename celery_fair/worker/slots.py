@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from time import monotonic
 from typing import Any
 
@@ -42,6 +42,9 @@ class Slots:
 
     def __len__(self) -> int:
         return len(self._taken)
+
+    def __iter__(self) -> Iterator[Slot]:
+        return iter(list(self._taken))  # a pool's thread may give one back meanwhile
 
     def take(self, kind: Kind, request: Any, now: float) -> Slot:
         slot = Slot(self, kind, request, now)

@@ -28,6 +28,8 @@ class Window:
 
     round_trip_seconds = 0.005
     """How long a message that is ready may take to come: until then, silence means nothing."""
+    gives_back_to_the_front = False
+    """Whether what is given back becomes its queue's next message, whatever its place was."""
 
     def __init__(self, lane: Lane, consumer: Any) -> None:
         self.lane = lane
@@ -86,6 +88,8 @@ class VirtualWindow(Window):
 class RedisWindow(Window):
     """Redis: the same, but a BRPOP under way is always read."""
 
+    gives_back_to_the_front = True
+
     def __init__(self, lane: Lane, consumer: Any) -> None:
         super().__init__(lane, consumer)
         internals.gate_redis_channel(consumer.channel, lane.room)
@@ -124,6 +128,7 @@ class SoloRedisWindow(Window):
     """
 
     round_trip_seconds = 0.0
+    gives_back_to_the_front = True
 
     def __init__(
         self, lanes: Sequence[tuple[Lane, Any]], in_order: Callable[[], Sequence[Lane]]

@@ -1,4 +1,4 @@
-"""``tests.apps.trapped`` with a batch queue that depends on its consumer, as KEPT says."""
+"""``tests.apps.trapped`` with a batch queue of its own kind, as KEPT says."""
 
 from __future__ import annotations
 
@@ -9,11 +9,18 @@ from kombu import Queue
 from tests.apps import trapped
 
 EXPIRY_SECONDS = 0.5
+PATIENCE_SECONDS = 4
 
 QUEUES = {
     "auto_delete": {"auto_delete": True},
     "expires": {"expires": EXPIRY_SECONDS},
     "single_active": {"queue_arguments": {"x-single-active-consumer": True}},
+    "impatient": {
+        "queue_arguments": {
+            "x-queue-type": "quorum",
+            "x-consumer-timeout": 1000 * PATIENCE_SECONDS,
+        }
+    },
 }
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from celery_fair.worker import (
     dispatcher,
+    holding,
     hooks,
     internals,
     lanes,
@@ -177,6 +178,26 @@ def wait_for_replies() -> None:
 def give_back_to_any_queue() -> None:
     """T15: what is held for long is requeued, also to a queue that counts deliveries."""
     AmqpWindow.can_give_back = lambda self, message: True
+
+
+@double
+def hold_without_bound() -> None:
+    """T11: ``hold_max_seconds`` counts, whatever the broker's patience."""
+    holding.Holding.longest_seconds = property(lambda self: float("inf"))
+
+
+@double
+def never_to_a_quorum_queue() -> None:
+    """T11: what costs a delivery does not go back, however long it was held."""
+    dispatcher._must_go_back = lambda window, before, held: window.can_give_back(
+        internals.message_of(held.request)
+    )
+
+
+@double
+def go_round() -> None:
+    """E6: what is held goes back after a second wherever there is another worker."""
+    holding.Holding.seconds = lambda self, others_free, fleet_reserve: 1.0
 
 
 @double
