@@ -114,6 +114,16 @@ def is_running(pool: Any) -> bool:
     return bool(pool._state == pool.RUN) and not stopping
 
 
+def known_requests() -> list[Any]:
+    """Every request in Celery's books, copied at once: other threads write in them."""
+    return list(state.requests.values())
+
+
+def count_no_more(request: Any) -> None:
+    """Take a request that has ended out of Celery's books, as its own callbacks would."""
+    state.task_ready(request)
+
+
 def newest_green_thread(pool: Any) -> Any:
     """The green thread that eventlet's pool has just spawned; it has not begun yet."""
     return next(reversed(pool._pool_map.values()))

@@ -172,6 +172,9 @@ class Scheduler:
             logger.warning(
                 "celery-fair: the slot of %s was never given back; freed by the audit", request
             )
+        for request in self.dispatcher.slots.ended(internals.known_requests()):
+            internals.count_no_more(request)
+            logger.info("celery-fair: %s has ended, and Celery still counted it", request)
 
     def _recount_scheduled(self) -> None:
         """Count ETA tasks anew from Celery's own books, where a revoked one stays until it is due.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from time import monotonic
 from typing import Any
 
@@ -39,6 +39,7 @@ class Slots:
         self.finished: deque[Slot] = deque()
         self.audited = 0
         self._suspects: set[Slot] = set()
+        self._ended: set[Any] = set()
 
     def __len__(self) -> int:
         return len(self._taken)
@@ -85,3 +86,18 @@ class Slots:
             self.audited += 1
             slot.release()
         return list(leaked.values())
+
+    def ended(self, known: Iterable[Any]) -> list[Any]:
+        """Return the requests that Celery still counts, though their slot was given back.
+
+        Those that the call before has found already, too. A task that raises ``SystemExit`` in a
+        thread or a greenlet is one: Celery's own callback fails on it, and counts it for ever.
+        """
+        ended = {request for request in known if self._has_left(request)}
+        certain = ended & self._ended
+        self._ended = ended - certain
+        return list(certain)
+
+    def _has_left(self, request: Any) -> bool:
+        slot = request.__dict__.get("fair_slot")
+        return slot is not None and slot not in self._taken

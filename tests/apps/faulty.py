@@ -5,18 +5,26 @@ STRIKE names what goes wrong in the worker's own process, as ``name`` or ``name:
 
 from __future__ import annotations
 
+import importlib
+import logging
 import os
 import signal
+import threading
+import time
 
 from celery import Celery
 from celery.worker import state
 from celery.worker.control import inspect_command
 
-from celery_fair.worker import internals
+from celery_fair.worker import internals, scheduler
+from celery_fair.worker.dispatcher import Dispatcher
 from celery_fair.worker.pools import EventletPool, GeventPool, Pool, SoloPool, ThreadPool
+from celery_fair.worker.slots import Slots
 from tests.apps import endings, naive
 from tests.brokers.broker import Broker
 from tests.nodes.journal import record, recorded
+
+logger = logging.getLogger(__name__)
 
 # doubles, beside those of tests.apps.naive
 
@@ -38,7 +46,33 @@ def forget_slots() -> None:
         adapter.apply = give
 
 
+@naive.double
+def leave_celerys_books() -> None:
+    """What Celery counts for ever stays in its books."""
+    Slots.ended = lambda self, known: []
+
+
+@naive.double
+def tick_in_a_thread() -> None:
+    """The tick has a thread of its own, also where there is an event loop."""
+    connect = scheduler.Scheduler.connect
+
+    def with_thread(self):
+        connect(self)
+
+        def tick():
+            while True:
+                self.tick()
+                time.sleep(0.01)
+
+        threading.Thread(target=tick, daemon=True).start()
+
+    scheduler.Scheduler.connect = with_thread
+
+
 # tasks
+
+RARE_MODULES = ("colorsys", "imaplib", "mailbox", "netrc", "plistlib", "quopri", "tabnanny", "wave")
 
 
 def make_app(broker: Broker, **conf: object) -> Celery:
@@ -64,6 +98,12 @@ def add_tasks(app: Celery) -> Celery:
         def dying_late(self, label):
             with recorded(self, label):
                 os.kill(os.getpid(), signal.SIGKILL)
+
+        @app.task(name=f"{prefix}.importing", bind=True, shared=False)
+        def importing(self, label, number):
+            with recorded(self, label):
+                importlib.import_module(RARE_MODULES[number % len(RARE_MODULES)])
+                logger.info("as a task logs")
 
     return app
 
@@ -117,7 +157,34 @@ def kill_before_it_begins(label: str) -> None:
     killing(EventletPool, lambda thread: thread.kill())
 
 
+def audit_often(_: str) -> None:
+    """The audit looks twice a second, so that its second look does not take ten."""
+    scheduler.AUDIT_SECONDS = 0.5
+
+
+def look_at_forks(_: str) -> None:
+    """Journal which threads there are at each fork, and whether one of them holds our lock."""
+    dispatchers: list[Dispatcher] = []
+    make = Dispatcher.__init__
+
+    def noting(self, *args, **options):
+        make(self, *args, **options)
+        dispatchers.append(self)
+
+    def before():
+        held = [one for one in dispatchers if not one.lock.acquire(blocking=False)]
+        for one in dispatchers:
+            if one not in held:
+                one.lock.release()
+        record("fork", len(held), threads=[thread.name for thread in threading.enumerate()])
+
+    Dispatcher.__init__ = noting
+    os.register_at_fork(before=before)
+
+
 STRIKES = {
+    "audit_often": audit_often,
+    "look_at_forks": look_at_forks,
     "revoke_at_a_time_limit": revoke_at_a_time_limit,
     "kill_before_it_begins": kill_before_it_begins,
 }

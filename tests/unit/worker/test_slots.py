@@ -9,8 +9,15 @@ from celery_fair.policy.kinds import BATCH, INTERACTIVE
 from celery_fair.worker.slots import Slots
 
 
-def _request(time_start: float | None = None) -> SimpleNamespace:
-    return SimpleNamespace(time_start=time_start)
+class Request(SimpleNamespace):
+    """Known by its identity, as Celery's are."""
+
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
+
+
+def _request(time_start: float | None = None) -> Request:
+    return Request(time_start=time_start)
 
 
 def _slots() -> tuple[Slots, list[int]]:
@@ -100,3 +107,14 @@ def test_an_audited_slot_that_is_released_after_all_counts_once():
     slots.audit(lambda request: False)
     slot.release()
     assert freed == [1]
+
+
+def test_what_celery_counts_though_it_has_left_its_slot_is_told_at_the_second_look():
+    slots, _ = _slots()
+    running, left, waiting = _request(), _request(), _request()
+    slots.take(BATCH, running, 1.0)
+    slots.take(BATCH, left, 1.0).release()
+    known = [running, left, waiting]
+    assert slots.ended(known) == []
+    assert slots.ended(known) == [left]
+    assert slots.ended([running, waiting]) == []
