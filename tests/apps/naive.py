@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from celery_fair.policy import Policy
 from celery_fair.worker import (
     dispatcher,
     holding,
@@ -331,6 +332,12 @@ def window_of_the_present_pool() -> None:
 
 
 @double
+def trust_the_prefetch_count() -> None:
+    """S10: a Redis channel is held back by kombu's own prefetch count."""
+    internals.gate_redis_channel = lambda channel, room: None
+
+
+@double
 def prefetch_zero() -> None:
     """S10: a lane without credit asks for a prefetch count of zero."""
     AmqpWindow._pause = lambda self: internals.set_prefetch(self.consumer.channel, 0, shared=True)
@@ -358,6 +365,37 @@ def priorities_before_queues() -> None:
         )
 
     internals.pull_in_order = by_priority
+
+
+@double
+def interactive_always_first() -> None:
+    """No trap, but a strict order: batch runs when nothing interactive waits, owed or not."""
+    pick = Policy.pick
+
+    def strict(self: Policy, interactive_held: int, *args: Any, **kwargs: Any) -> Any:
+        self._share.owed_when = float("inf")
+        return pick(self, interactive_held, *args, **kwargs)
+
+    Policy.pick = strict
+
+
+@double
+def count_a_task_twice() -> None:
+    """No trap, but a slot taken by what is handed over, and again by what a child accepts."""
+    start = Policy.start
+
+    def twice(self: Policy, *args: Any, **kwargs: Any) -> None:
+        start(self, *args, **kwargs)
+        start(self, *args, **kwargs)
+
+    Policy.start = twice
+
+
+@double
+def keep_what_was_caught() -> None:
+    """No trap, but a worker that holds what it has received, whoever could run it."""
+    pulling.Puller._must_give_back = lambda self, lane, window, message: False
+    Dispatcher.give_back_overdue = lambda self, *args: None
 
 
 @double

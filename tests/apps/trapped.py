@@ -4,6 +4,7 @@ NAIVE names doubles of ``tests.apps.naive``, which a test needs to show that it 
 names what the worker writes into the journal; HOARD is how many messages a lane fetches before it
 obeys its credit. The last makes messages *held*, which otherwise is a matter of milliseconds.
 AWAY is a file: while it is there, a worker that has lost its connection does not get a new one.
+PREFETCH is the prefetch count that kombu's channels are given behind our back.
 """
 
 from __future__ import annotations
@@ -201,6 +202,20 @@ def keep_away(path: str) -> None:
     Consumer.connect = waiting
 
 
+def force_prefetch(count: int) -> None:
+    """Set kombu's own prefetch count of each channel of a lane."""
+    from celery_fair.worker.scheduler import Scheduler
+
+    connect = Scheduler.connect
+
+    def forced(self):
+        connect(self)
+        for part in self.pulling.parts.values():
+            part.channel.qos.prefetch_count = count
+
+    Scheduler.connect = forced
+
+
 WATCHES = {
     "ticks": watch_ticks,
     "nesting": watch_nesting,
@@ -214,6 +229,8 @@ def _prepare() -> None:
         hoard(int(os.environ["HOARD"]))
     if os.environ.get("REFUSE"):
         refuse_to_accept(os.environ["REFUSE"])
+    if os.environ.get("PREFETCH"):
+        force_prefetch(int(os.environ["PREFETCH"]))
     if os.environ.get("AWAY"):
         keep_away(os.environ["AWAY"])
     for name in os.environ.get("WATCHED", "").split():
