@@ -103,11 +103,16 @@ class Place:
 
     The others' interactive tasks are smoothed over a few seconds: a word is a snapshot, and a
     snapshot of short tasks, kept until the next word, would hold slots free for nothing.
+
+    Out of sight the place is kept: a reserve of workers that no longer see each other would be
+    gone the moment that each of them took itself for the whole.
     """
 
     __slots__ = (
         "_interactive",
         "_seen_at",
+        "cut_off",
+        "in_sight",
         "others_batch",
         "others_interactive",
         "segment",
@@ -118,6 +123,8 @@ class Place:
 
     def __init__(self, slots: int) -> None:
         self.view: FleetView | None = None
+        self.in_sight = True
+        self.cut_off = False
         self.others_batch = self.others_interactive = 0
         self._interactive = 0.0
         self._seen_at: float | None = None
@@ -128,6 +135,7 @@ class Place:
     ) -> None:
         """Take in a view; ``interactive`` and ``batch`` are what runs here, part of its sums."""
         self.view = view
+        self.in_sight = True
         if view is None:
             self.others_batch = self.others_interactive = 0
             self._seen_at = None
@@ -136,13 +144,39 @@ class Place:
             self._smooth(max(0, view.running_interactive - interactive), now)
         self.resize(slots)
 
+    def lose_sight(self, cut_off: bool) -> None:
+        """Keep the place and the interactive tasks seen last; the others' batch is unknown."""
+        self.in_sight = False
+        self.cut_off = cut_off
+        self.others_batch = 0
+
     def resize(self, slots: int) -> None:
         """This worker has so many slots from now on."""
         self.segment = Segment.of(slots, self.view)
 
+    def answers_for(self, guaranteed: int) -> float:
+        """The slots for whose guaranteed batch this worker cares; all of the fleet's in sight.
+
+        A worker that is cut off cares for its own: the others, who don't see it, for theirs. Where
+        nobody sees anybody those that own guaranteed slots care for their part of the whole, and
+        the rest for their own slots, though much later (`trusts`).
+        """
+        segment = self.segment
+        if self.in_sight:
+            return segment.total
+        part = 0 if self.cut_off else segment.tail(guaranteed)
+        return segment.total * part / guaranteed if part else segment.last - segment.first
+
+    @property
+    def trusts(self) -> bool:
+        """Whether this worker leaves the guarantee to others whom it can't see for now."""
+        return not self.in_sight and not self.cut_off
+
     @property
     def others_free(self) -> int:
-        """Free slots of the other workers, as of their last word."""
+        """Free slots of the other workers, as of their last word; none are known out of sight."""
+        if not self.in_sight:
+            return 0
         segment = self.segment
         others = segment.total - (segment.last - segment.first)
         return max(0, others - self.others_interactive - self.others_batch)

@@ -67,7 +67,7 @@ def divide(
     slots = segment.last - segment.first
     both = len(serves) == len(KINDS)
     reserve = segment.head(fleet_reserve)
-    floating = fleet_reserve - place.others_free
+    floating = fleet_reserve - place.others_free if place.in_sight else 0
     usual = min(usual, segment.total - guaranteed - fleet_reserve) - place.others_interactive
     none_kept = max(reserve, floating, floating + usual) <= 0
     leans = both and none_kept and _may_lean(load, mode, fleet_reserve)

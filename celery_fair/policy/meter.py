@@ -38,8 +38,12 @@ class Meter:
         finished = self.batch.count
         if view is not None:
             rate = rate if view.interactive_rate is None else view.interactive_rate
-            interactive = view.interactive_mean_seconds or interactive
-            batch = view.batch_mean_seconds or batch
+            if place.in_sight:
+                interactive = view.interactive_mean_seconds or interactive
+                batch = view.batch_mean_seconds or batch
+            else:
+                interactive = interactive or view.interactive_mean_seconds or 0.0
+                batch = batch or view.batch_mean_seconds or 0.0
             finished = finished if view.batch_finished is None else view.batch_finished
         running = running_batch + place.others_batch
         return Traffic(total, rate, interactive, batch, running, finished)

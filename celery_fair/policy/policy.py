@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
 from celery_fair.policy.credits import Lookahead, batch_credit, interactive_credit
 from celery_fair.policy.fleet import FleetView, Member, Place
@@ -29,7 +30,7 @@ class Policy:
     __slots__ = (
         "_gate", "_known_credits", "_last_batch_start", "_limits", "_load", "_lookahead",
         "_meter", "_place", "_reserve", "_serves_both", "_settings", "_share", "fleet_reserve",
-        "mode", "reserve", "running_batch", "running_interactive", "serves", "slots",
+        "listening", "mode", "reserve", "running_batch", "running_interactive", "serves", "slots",
     )  # fmt: skip
 
     def __init__(
@@ -46,6 +47,7 @@ class Policy:
         self.slots = max(slots, 0)
         self.running_interactive = self.running_batch = 0
         self.mode = Mode.OPEN
+        self.listening = False
         self.reserve = self.fleet_reserve = 0
         self._gate = Gate(settings, now)
         self._reserve = Reserve(settings, now)
@@ -123,6 +125,12 @@ class Policy:
         self._derive(now)
         return changed
 
+    def listen(self, listening: bool, now: float) -> None:
+        """Start no batch task while listening: it may be the reserve of a fleet yet unseen."""
+        if listening != self.listening:
+            self.listening = listening
+            self._derive(now)
+
     def see_fleet(self, view: FleetView | None, now: float) -> None:
         """Act as a part of this fleet from now on; ``None`` is a worker by itself."""
         place = self._place
@@ -130,6 +138,21 @@ class Policy:
             self._share.moved(self.running_batch + place.others_batch, now)
             self._share.scale(self.slots / max(place.segment.total, 1))
         place.see(view, now, self.slots, self.running_interactive, self.running_batch)
+        self._derive(now)
+
+    def lose_sight(self, now: float, cut_off: bool = False) -> None:
+        """The others can no longer be seen: act from the same place, on what happens here.
+
+        ``cut_off``: it is this worker that is out of reach, so that the others don't count on it.
+        """
+        place = self._place
+        if place.view is None or (not place.in_sight and place.cut_off == cut_off):
+            return
+        self._share.moved(self.running_batch + place.others_batch, now)
+        guaranteed = self._settings.guaranteed(place.segment.total, self._share.share)
+        before = place.answers_for(guaranteed)
+        place.lose_sight(cut_off)
+        self._share.scale(place.answers_for(guaranteed) / max(before, 1))
         self._derive(now)
 
     # What it may do.
@@ -213,6 +236,7 @@ class Policy:
             blind=gate.blind,
             fleet_workers=1 if fleet is None else fleet.workers,
             fleet_slots=self._place.segment.total,
+            fleet_in_sight=self._place.in_sight,
         )
 
     @property
@@ -282,6 +306,8 @@ class Policy:
             fleet_reserve=self.fleet_reserve,
             usual=self._reserve.usual(traffic),
         )
+        if self.listening:
+            self._limits = replace(self._limits, batch_ceiling=0, owed_ceiling=0)
         self._known_credits: dict[tuple[int, int, int], Credits] = {}
         self.reserve = self._limits.reserve
         self._share.tick(
@@ -289,10 +315,11 @@ class Policy:
             waits=BATCH in self.serves and self._load.batch_waits,
             running=traffic.batch_running,
             share=share,
-            slots=total,
+            slots=self._place.answers_for(guaranteed),
             batch_mean=traffic.batch_seconds,
             longest_mean=max(traffic.interactive_seconds, traffic.batch_seconds),
             distance=self._place.segment.distance(guaranteed),
+            trusts=self._place.trusts,
         )
         self._lookahead.configure(
             settings.lookahead_seconds,

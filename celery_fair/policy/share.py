@@ -9,6 +9,8 @@ _UNKNOWN_RUN_SECONDS = 1.0
 _SOON_SECONDS = 1.0
 _VIEW_SECONDS = 2.5
 """How old another worker's last word may be."""
+_OUT_OF_SIGHT_SECONDS = 300.0
+"""How long those that own no guaranteed slot trust in others whom they can't see."""
 _RECEIVED_MEMORY_SECONDS = 180.0
 _ALWAYS = float("-inf")
 _NEVER = float("inf")
@@ -32,7 +34,7 @@ class Share:
         "debt", "in_tasks", "owed_when", "share", "slots", "soon_when", "waits",
     )  # fmt: skip
 
-    def __init__(self, share: float, slots: int, now: float, *, in_tasks: bool) -> None:
+    def __init__(self, share: float, slots: float, now: float, *, in_tasks: bool) -> None:
         self.in_tasks = in_tasks
         self.share = share
         self.slots = slots
@@ -51,25 +53,30 @@ class Share:
         waits: bool,
         running: int,
         share: float,
-        slots: int,
+        slots: float,
         batch_mean: float,
         longest_mean: float,
         distance: int,
+        trusts: bool = False,
     ) -> None:
         """Settle up to ``now``, then go on with these numbers.
 
         ``distance``: how far, in slots, this worker is from the fleet's guaranteed ones. It acts on
         the debt only when it has grown well beyond what those would have let it: one step for each
-        slot, long enough for a start elsewhere to be seen before the next worker moves.
+        slot, long enough for a start elsewhere to be seen before the next worker moves. Where it
+        ``trusts`` in those, unseen, it is long.
         """
         self.moved(running, now)
         self.waits = waits
         step = 2.0 if self.in_tasks else max(batch_mean, _VIEW_SECONDS * share * slots)
-        self._configure(share, slots, batch_mean, longest_mean, distance * step)
+        patience = distance * step
+        if distance and trusts and not self.in_tasks:
+            patience = max(patience, _OUT_OF_SIGHT_SECONDS * share * slots)
+        self._configure(share, slots, batch_mean, longest_mean, patience)
         self.moved(running, now)
 
     def _configure(
-        self, share: float, slots: int, batch_mean: float, longest_mean: float, patience: float
+        self, share: float, slots: float, batch_mean: float, longest_mean: float, patience: float
     ) -> None:
         self.share = share
         self.slots = slots

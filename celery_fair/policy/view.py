@@ -38,3 +38,4 @@ class PolicyView:
     blind: bool
     fleet_workers: int
     fleet_slots: int
+    fleet_in_sight: bool

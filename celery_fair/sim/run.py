@@ -214,6 +214,11 @@ class Simulation:
         delay = self.scenario.fleet_delay_seconds
         if delay is None or len(self.workers) < 2:
             return
+        if self._is_partitioned(worker):
+            said_at, _ = self.words.get(worker.name, (self.now, None))
+            if self.now - said_at >= delay + _FORGET_SECONDS:
+                worker.lose_sight(cut_off=not all(map(self._is_partitioned, self.workers)))
+            return
         said_at, _ = self.words.get(worker.name, (float("-inf"), None))
         if self.now - said_at >= delay:
             self.words[worker.name] = (self.now, worker.word())
@@ -221,3 +226,9 @@ class Simulation:
             member for at, member in self.words.values() if self.now - at < delay + _FORGET_SECONDS
         ]
         worker.see(fleet_view(worker.word(), fresh))
+
+    def _is_partitioned(self, worker: Worker) -> bool:
+        return any(
+            part.worker == worker.index and part.at <= self.now < part.until
+            for part in self.scenario.partitions
+        )

@@ -62,7 +62,11 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """A worker that dies at ``at`` and is back at ``until``; its messages return to the broker."""
+    """A worker that dies at ``at`` and is back at ``until``; its messages return to the broker.
+
+    Among ``Scenario.partitions``: it lives, but neither hears nor is heard by the others, since it
+    is cut off or, if all are, since the place where they meet is gone.
+    """
 
     worker: int
     at: float
@@ -92,6 +96,7 @@ class Scenario:
     hold_max_seconds: float = 30.0
     fleet_delay_seconds: float | None = None
     outages: tuple[Outage, ...] = ()
+    partitions: tuple[Outage, ...] = ()
     blind: tuple[tuple[float, float], ...] = field(default=())
 
     @property

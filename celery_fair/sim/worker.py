@@ -137,6 +137,10 @@ class Worker:
         """Take in the other workers' last words."""
         self.policy.see_fleet(view, self.host.now)
 
+    def lose_sight(self, cut_off: bool) -> None:
+        """The other workers' words no longer come."""
+        self.policy.lose_sight(self.host.now, cut_off)
+
     def word(self) -> Member:
         """This worker's word to the others."""
         return self.policy.member(self.name)

@@ -175,3 +175,94 @@ def test_it_asks_for_interactive_tasks_itself_when(rank, others_run, load):
     policy = one_of(8, rank, interactive=others_run, load=load)
     assert not policy.leans
     assert policy.credits(0.0).interactive == 1
+
+
+def out_of_sight(count, rank, *, batch=0, now=0.0, load=BOTH_WAIT):
+    policy = one_of(count, rank, batch=batch, now=now, load=load)
+    policy.lose_sight(now)
+    return policy
+
+
+def test_out_of_sight_the_first_workers_are_still_the_reserve():
+    picks = [out_of_sight(8, rank).pick(0, 1, 0.0) for rank in range(8)]
+    assert picks == [None] * 2 + [BATCH] * 6
+    view = out_of_sight(8, 0).view(0.0)
+    assert (view.fleet_workers, view.fleet_slots, view.fleet_in_sight) == (8, 8, False)
+
+
+def test_what_the_others_ran_last_holds_up_nobody_once_they_are_out_of_sight():
+    """The last word of a fleet that had its guarantee would else starve batch for good."""
+    seen = one_of(8, 7, batch=2)
+    seen.observe(BOTH_WAIT, 5.0)
+    assert seen.pick(1, 1, 5.0) == INTERACTIVE
+    unseen = out_of_sight(8, 7, batch=2)
+    unseen.observe(BOTH_WAIT, 5.0)
+    assert unseen.pick(1, 1, 5.0) == BATCH
+
+
+@pytest.mark.parametrize("rank", range(8))
+def test_out_of_sight_the_last_workers_give_the_whole_guarantee(rank):
+    """1.6 slots of 8 on two workers: 0.8 each. The others trust in them for five minutes."""
+    policy, ran, now = out_of_sight(8, rank), 0.0, 0.0
+    while now < 290.0:
+        policy.observe(BOTH_WAIT, now)
+        kind = policy.pick(1, 1, now)
+        assert kind is not None
+        policy.start(kind, now)
+        now += 1.0
+        policy.finish(kind, now, 1.0)
+        ran += kind == BATCH
+    assert ran / now == pytest.approx(0.8 if rank >= 6 else 0.0, abs=0.02)
+
+
+@pytest.mark.parametrize("rank", [0, 5])
+def test_out_of_sight_for_long_each_gives_batch_its_share_of_its_own_slots(rank):
+    policy, ran, now = out_of_sight(8, rank), 0.0, 0.0
+    while now < 1300.0:
+        policy.observe(BOTH_WAIT, now)
+        kind = policy.pick(1, 1, now)
+        policy.start(kind, now)
+        now += 1.0
+        policy.finish(kind, now, 1.0)
+        ran += kind == BATCH and now > 305.0
+    assert ran / 995.0 == pytest.approx(0.2, abs=0.02)
+
+
+@pytest.mark.parametrize(("rank", "after"), [(7, 5.0), (5, 15.0), (0, 100.0)])
+def test_one_that_is_cut_off_gives_batch_its_share_of_its_own_slots(rank, after):
+    """Those who don't see it care for theirs alone: together that is the share of the whole."""
+    policy, ran, now = one_of(8, rank), 0.0, 0.0
+    policy.lose_sight(0.0, cut_off=True)
+    while now < after + 500.0:
+        policy.observe(BOTH_WAIT, now)
+        kind = policy.pick(1, 1, now)
+        policy.start(kind, now)
+        now += 1.0
+        policy.finish(kind, now, 1.0)
+        ran += kind == BATCH and now > after
+    assert ran / 500.0 == pytest.approx(0.2, abs=0.02)
+
+
+def test_a_view_brings_the_others_back():
+    policy = out_of_sight(8, 7)
+    policy.see_fleet(FleetView(8, 8, 7, 5, 2), 5.0)
+    policy.observe(BOTH_WAIT, 5.0)
+    assert policy.view(5.0).fleet_in_sight
+    assert policy.pick(1, 1, 5.0) == INTERACTIVE
+
+
+def test_a_worker_that_never_saw_others_can_not_lose_them():
+    policy = Policy(PolicySettings(), slots=4, now=0.0)
+    policy.lose_sight(1.0)
+    assert policy.view(1.0).fleet_in_sight
+
+
+def test_while_it_listens_for_others_it_starts_no_batch():
+    policy = Policy(PolicySettings(reserve=0), slots=1, now=0.0)
+    policy.listen(True, 0.0)
+    policy.observe(NO_INTERACTIVE, 5.0)
+    assert policy.pick(0, 1, 5.0) is None
+    assert policy.pick(1, 1, 5.0) == INTERACTIVE
+    assert policy.credits(5.0).batch == 0
+    policy.listen(False, 5.1)
+    assert policy.pick(0, 1, 5.1) == BATCH

@@ -219,3 +219,44 @@ def test_workers_that_join_leave_and_die_starve_nobody():
     assert result.longest_gap() <= 3 * 2.5
     assert result.slot_seconds(BATCH) >= 0.15 * 8 * 60
     assert result.slot_seconds(INTERACTIVE) >= 0.6 * 8 * 60
+
+
+ALL_APART = tuple(Outage(worker, 60.0) for worker in range(8))
+
+
+@pytest.mark.parametrize("shape", [(4, 2), (8, 1)])
+def test_workers_that_lose_sight_of_each_other_stay_a_fleet(shape):
+    """Each of them by itself, eight of one slot have no reserve: p95 is 2.2 s."""
+    load = Scenario(
+        "apart",
+        Work(constant(0.05), (Arrivals(4),)),
+        ENDLESS,
+        workers=shape[0],
+        slots=shape[1],
+        warmup=90,
+        duration=120,
+        fleet_delay_seconds=1.0,
+        partitions=ALL_APART[: shape[0]],
+    )
+    result = run(load, PolicySettings())
+    assert result.wait(INTERACTIVE) <= 0.2
+    assert result.rate() >= 0.75 * 3.9
+
+
+@pytest.mark.parametrize("apart", [(0,), (7,), range(8)], ids=["first", "last", "all"])
+def test_in_a_flood_batch_has_its_share_while_workers_are_out_of_sight(apart):
+    load = Scenario(
+        "apart",
+        FLOOD,
+        ENDLESS,
+        workers=8,
+        slots=1,
+        warmup=30,
+        duration=90,
+        grace=0,
+        fleet_delay_seconds=1.0,
+        partitions=tuple(Outage(worker, 20.0) for worker in apart),
+    )
+    share = run(load, PolicySettings()).share()
+    # The others promise what the one out of sight promises too, if it is the last.
+    assert 0.85 * 0.2 <= share <= 0.3
