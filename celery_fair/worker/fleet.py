@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import fields
 from typing import Any
 
 from celery_fair.policy import FleetView, Member, fleet_view
@@ -18,47 +19,70 @@ FORGOTTEN_SECONDS = 120.0
 MAX_WORD = 4096
 MAX_NUMBER = 1e9
 WHOLE_NUMBERS = ("slots", "running_interactive", "running_batch")
+NUMBERS = tuple(
+    (field.name, (int,) if field.name in WHOLE_NUMBERS else (int, float))
+    for field in fields(Member)
+    if field.name != "name"
+)
+"""The fields of a word that count, and the types that they may have."""
+DECIMALS = 6
 
 
 class Fleet:
     """Hears the words of the members, and adds up those that serve the same queues.
 
-    A word is JSON: the queues served, a sequence number that makes each word differ from the last
-    (no clock is compared between hosts), and the fields of ``policy.Member``.
+    A word is JSON: a digest of the queues served, a sequence number that makes each word differ
+    from the last (no clock is compared between hosts), and the fields of ``policy.Member``.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self._sequence = 0
         self._queues: list[str] = []
+        self._digest = ""
         self._last: dict[str, tuple[str, float]] = {}
         self._members: dict[str, Member] = {}
 
     @property
+    def known(self) -> int:
+        """How many speak here, also of other fleets, and those that have fallen silent of late."""
+        return len(self._last)
+
+    @property
     def say_seconds(self) -> float:
         """How often to speak: each word is heard by everybody."""
-        return max(SAY_SECONDS, len(self._last) / MEMBERS_A_SECOND)
+        return say_seconds(len(self._last))
 
     def word(self, me: Member, queues: Iterable[str]) -> str:
         """This worker's next word."""
         self._sequence += 1
-        self._queues = sorted(queues)
-        return json.dumps({"queues": self._queues, "sequence": self._sequence, **asdict(me)})
+        names = sorted(queues)
+        if names != self._queues or not self._digest:
+            self._queues = names
+            self._digest = hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
+        said = {name: round(getattr(me, name), DECIMALS) for name, _ in NUMBERS}
+        return json.dumps({"queues": self._digest, "sequence": self._sequence, **said})
 
-    def hear(self, words: Mapping[str, str], now: float) -> None:
-        """Take in the latest word of each member; one that repeats itself is silent."""
+    def hear(self, words: Mapping[str, str], now: float, *, complete: bool = True) -> None:
+        """Take in the latest word of each member; one that repeats itself is silent.
+
+        An empty word is a farewell. ``complete``: so is being absent.
+        """
         for name, word in words.items():
             last = self._last.get(name)
             if last is not None and last[0] == word:
                 continue
+            if not word:
+                self.forget([name])
+                continue
             self._last[name] = (word, now)
-            member = _parse(name, word, self._queues)
+            member = _parse(name, word, self._digest)
             if member is None:
                 self._members.pop(name, None)
             else:
                 self._members[name] = member
-        for name in self._last.keys() - words.keys():
-            self._forget(name)
+        if complete:
+            self.forget(self._last.keys() - words.keys())
 
     def view(self, me: Member, now: float) -> FleetView | None:
         """The sum, this worker as of now; ``None`` while its own words don't come back."""
@@ -73,16 +97,23 @@ class Fleet:
         ]
         return fleet_view(me, alive)
 
-    def forgotten(self, now: float) -> list[str]:
-        """Names that have been silent for so long that their words may be removed."""
-        return [name for name, (_, at) in self._last.items() if at < now - FORGOTTEN_SECONDS]
+    def silent(self, now: float, seconds: float) -> list[str]:
+        """Names that have not spoken for so long."""
+        return [name for name, (_, at) in self._last.items() if at < now - seconds]
 
-    def _forget(self, name: str) -> None:
-        self._last.pop(name, None)
-        self._members.pop(name, None)
+    def forget(self, names: Iterable[str]) -> None:
+        """Count these no longer, nor how long they have been silent."""
+        for name in names:
+            self._last.pop(name, None)
+            self._members.pop(name, None)
 
 
-def _parse(name: str, word: str, queues: list[str]) -> Member | None:
+def say_seconds(members: int) -> float:
+    """How often each of so many speaks."""
+    return max(SAY_SECONDS, members / MEMBERS_A_SECOND)
+
+
+def _parse(name: str, word: str, digest: str) -> Member | None:
     """The member that spoke, or ``None`` if it serves other queues or speaks another language.
 
     Whoever reaches the broker can write a word, and a later version will: nothing in it may harm.
@@ -91,20 +122,14 @@ def _parse(name: str, word: str, queues: list[str]) -> Member | None:
         if len(word) > MAX_WORD:
             return None
         spoken: dict[str, Any] = json.loads(word)
-        if spoken.pop("queues") != queues:
+        if spoken.pop("queues") != digest:
             return None
         spoken.pop("sequence")
-        spoken["name"] = name
-        member = Member(**spoken)
-        return member if all(map(_is_sane, asdict(member).items())) else None
+        for field, types in NUMBERS:
+            number = spoken[field]
+            # NaN fails the comparison; a bool is no number here.
+            if type(number) not in types or not 0 <= number < MAX_NUMBER:
+                return None
+        return Member(name=name, **spoken)
     except Exception:
         return None
-
-
-def _is_sane(item: tuple[str, object]) -> bool:
-    """Whether a field is a number in range; NaN fails the comparison."""
-    name, value = item
-    if name == "name":
-        return True
-    types = (int,) if name in WHOLE_NUMBERS else (int, float)
-    return type(value) in types and 0 <= value < MAX_NUMBER  # type: ignore[operator]

@@ -485,11 +485,11 @@ def ask_queue_size(channel: Any, queue: str) -> None:
     channel.send_method(spec.Queue.Declare, "BsbbbbbF", (0, queue, True, *(False,) * 4, {}))
 
 
-def on_queue_size(channel: Any, received: Callable[[str, int], None]) -> None:
-    """Call ``received(queue, messages)`` for each answer to ``ask_queue_size``."""
+def on_queue_size(channel: Any, received: Callable[[str, int, int], None]) -> None:
+    """Call ``received(queue, messages, consumers)`` for each answer to ``ask_queue_size``."""
     from amqp import spec
 
-    channel._callbacks[spec.Queue.DeclareOk] = lambda queue, messages, _: received(queue, messages)
+    channel._callbacks[spec.Queue.DeclareOk] = received
 
 
 def keep_prefetch(consumer: Any) -> None:

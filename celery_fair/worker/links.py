@@ -23,10 +23,18 @@ MEMBERS_EXCHANGE = "celery_fair.members"
 
 
 class Answer(NamedTuple):
-    """What one reading has found: messages ready by queue, and the words of the fleet's members."""
+    """What one reading has found: messages ready by queue, and the words of the fleet's members.
+
+    ``members``: words by name, an empty one for a member that has left. ``complete``: whoever is
+    not among them is gone too. ``company``: how many others there seem to be, ``None`` where
+    members don't hear each other. A link's first answer has no words, only company: a thousand
+    workers that are started together must not hear a thousand words each at once.
+    """
 
     ready: Mapping[str, int]
     members: Mapping[str, str]
+    complete: bool = False
+    company: int | None = None
 
 
 class Link:
@@ -72,8 +80,11 @@ class Link:
         """Read what has come; ``None`` while the answer is not complete."""
         raise NotImplementedError
 
-    def leave(self, names: Iterable[str]) -> None:
-        """Take the members of these names out of the fleet."""
+    def leave(self, name: str) -> None:
+        """Take the member of this name out of the fleet."""
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Remove what the broker still keeps of members that are silent for long."""
 
     def close(self) -> None:
         self.connection.release()
@@ -87,7 +98,8 @@ class RedisLink(Link):
 
     def __init__(self, app: Any) -> None:
         self._asked: list[str] = []
-        self._with_members = False
+        self._replies = 0
+        self._with_members = self._has_spoken = False
         super().__init__(app)
 
     def _connect(self) -> None:
@@ -105,28 +117,34 @@ class RedisLink(Link):
             for queue in dict.fromkeys(self._asked)
             for key in internals.redis_keys(self.channel, queue)
         ]
-        self._with_members = member is not None
         if member is not None:
             commands.append(("HSET", self._members_key, *member))
+        commands.append(("HLEN", self._members_key))
+        self._with_members = member is not None and self._has_spoken
+        if self._with_members:
             commands.append(("HGETALL", self._members_key))
+        self._has_spoken = self._has_spoken or member is not None
+        self._replies = len(commands)
         internals.redis_send(self._redis, commands)
 
     def fileno(self) -> int:
         return internals.redis_fileno(self._redis)
 
     def receive(self, timeout_seconds: float = 0.0) -> Answer:
-        replies = internals.redis_receive(
-            self._redis, len(self._asked) + (2 if self._with_members else 0)
-        )
+        replies = internals.redis_receive(self._redis, self._replies)
         ready: dict[str, int] = dict.fromkeys(self._asked, 0)
         for queue, length in zip(self._asked, replies, strict=False):
             if isinstance(length, Exception):
                 raise length  # no permission, another type: unknown, which is not empty
             ready[queue] += int(length)
-        members = _text_items(replies[-1]) if self._with_members else {}
-        return Answer(ready, members)
+        members = _text_items(replies.pop()) if self._with_members else {}
+        company = replies[-1] - 1 if isinstance(replies[-1], int) else None
+        return Answer(ready, members, bool(members), company)
 
-    def leave(self, names: Iterable[str]) -> None:
+    def leave(self, name: str) -> None:
+        self.forget([name])
+
+    def forget(self, names: Iterable[str]) -> None:
         self.channel.client.hdel(MEMBERS_KEY, *names)
 
     def close(self) -> None:
@@ -148,7 +166,9 @@ class AmqpLink(Link):
     def __init__(self, app: Any) -> None:
         self._pending: deque[str] = deque()
         self._ready: dict[str, int] = {}
-        self._members: dict[str, str] = {}
+        self._words: dict[str, str] = {}
+        self._consumers = 0
+        self._has_counted = False
         super().__init__(app)
 
     def _connect(self) -> None:
@@ -176,11 +196,13 @@ class AmqpLink(Link):
 
     def ask(self, queues: Iterable[str], member: tuple[str, str] | None) -> None:
         self._ready = {}
+        self._consumers = 0
         self._pending = deque(queues)
         for queue in self._pending:
             internals.ask_queue_size(self.channel, queue)
-        if member is not None:
+        if member is not None and self._has_counted:
             self._producer.publish(list(member), serializer="json", delivery_mode=1)
+        self._has_counted = True
 
     def fileno(self) -> int:
         return int(self.connection.connection.sock.fileno())
@@ -197,22 +219,24 @@ class AmqpLink(Link):
             self._ready[self._pending.popleft()] = 0
             for queue in self._pending:
                 internals.ask_queue_size(self.channel, queue)
-        return None if self._pending else Answer(dict(self._ready), dict(self._members))
+        if self._pending:
+            return None
+        words, self._words = self._words, {}
+        company = max(self._consumers - 1, 0) if self.has_members else None
+        return Answer(dict(self._ready), words, company=company)
 
-    def _size_received(self, queue: str, messages: int) -> None:
+    def _size_received(self, queue: str, messages: int, consumers: int) -> None:
         self._ready[queue] = messages
+        self._consumers = max(self._consumers, consumers)
         if self._pending and self._pending[0] == queue:
             self._pending.popleft()
 
     def _word_received(self, body: Any, _message: Any) -> None:
         name, word = body
-        if word:
-            self._members[name] = word
-        else:
-            self._members.pop(name, None)
+        self._words[name] = word
 
-    def leave(self, names: Iterable[str]) -> None:
-        for name in names if self.has_members else ():
+    def leave(self, name: str) -> None:
+        if self.has_members:
             self._producer.publish([name, ""], serializer="json", delivery_mode=1)
 
 

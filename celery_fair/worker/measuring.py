@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+import logging
+import random
 from collections.abc import Callable, Iterable
 from time import monotonic
 from typing import Any
 
 from celery_fair.policy import Policy
 from celery_fair.policy.fleet import FleetView, Member
-from celery_fair.worker.fleet import Fleet
+from celery_fair.worker.fleet import (
+    FORGOTTEN_SECONDS,
+    LOST_AFTER,
+    SAY_SECONDS,
+    Fleet,
+    say_seconds,
+)
 from celery_fair.worker.links import Answer, link_type
 from celery_fair.worker.sensor import Sensor
 
+logger = logging.getLogger(__name__)
+
 IDLE_READ_SECONDS = 1.0
 """How often to read for batch alone: nobody waits for that answer."""
+LOOK_SECONDS = 0.25
+"""How often to add up the fleet, at the most."""
+JOIN_SECONDS = 2.0
+"""How long a worker that has just started waits for the words of others before it runs batch."""
+ALONE_SECONDS = 10.0
+"""After how long without any view to say so."""
 
 
 class Measuring:
@@ -29,7 +45,12 @@ class Measuring:
         self._c = c
         self._policy = policy
         self._on_round_trip = on_round_trip
-        self._said_at = 0.0
+        self._connected_at: float | None = None
+        self._say_at: float | None = None
+        self._looked_at = 0.0
+        self._expected = self._failures = 0
+        self._forget_seconds = FORGOTTEN_SECONDS * random.uniform(1.0, 2.0)
+        self._has_fleet = self._has_heard = self._has_seen = self._has_warned = False
         self.sensor = Sensor(self._make_link, interval_seconds)
         self.sensor.on_answer = self._on_answer
         self.fleet = Fleet(c.hostname)
@@ -40,10 +61,15 @@ class Measuring:
 
     def connect(self) -> None:
         """There is a connection to the broker, and so a transport."""
-        self.is_possible = link_type(self._c.connection) is not None
+        kind_of_link = link_type(self._c.connection)
+        self.is_possible = kind_of_link is not None
         if self._c.hub is None:
             is_green = getattr(self._c.pool, "is_green", False)
             self.sensor.spawn_with(self._c.pool.spawn_n if is_green else lambda read: read())
+        if self._connected_at is None:
+            self._connected_at = monotonic()
+            self._has_fleet = kind_of_link is not None and kind_of_link.has_members
+            self._policy.listen(self._has_fleet, self._connected_at)
 
     def tick(
         self, queues: list[str], now: float, *, interactive_empty: bool, batch_empty: bool
@@ -51,14 +77,20 @@ class Measuring:
         """Read the queues, unless idle lanes already tell that they are empty."""
         if not self.is_possible:
             return
-        speak = now - self._said_at >= self.fleet.say_seconds
+        if now - self._looked_at >= (LOOK_SECONDS if self._has_heard else SAY_SECONDS):
+            self._look(now)
+        if self.sensor.failures != self._failures:
+            self._failures, self._say_at = self.sensor.failures, None
+        joining = self._say_at is None
+        speak = self._say_at is None or now >= self._say_at
         stale = now - self.sensor.read_at >= IDLE_READ_SECONDS
         urgent = not interactive_empty
         if not (speak or urgent or (stale and not batch_empty)):
             return
         member = self._word(queues) if speak else None
-        if self.sensor.tick(queues, now, urgent=urgent, member=member) and speak:
-            self._said_at = now
+        asked = self.sensor.tick(queues, now, urgent=urgent, member=member)
+        if asked and speak and not joining:
+            self._say_at = now + self.fleet.say_seconds * random.uniform(0.8, 1.2)
 
     def count(self, queues: Iterable[str], now: float) -> int | None:
         """Messages ready in these queues, or ``None`` if unknown."""
@@ -66,7 +98,7 @@ class Measuring:
 
     def close(self) -> None:
         """Leave the fleet, and the broker."""
-        self.sensor.leave([self.fleet.name])
+        self.sensor.leave(self.fleet.name)
         self.sensor.close()
 
     def _word(self, queues: list[str]) -> tuple[str, str]:
@@ -76,14 +108,64 @@ class Measuring:
     def _on_answer(self, answer: Answer) -> None:
         now = monotonic()
         self._on_round_trip(self.sensor.latency_seconds)
+        if self._say_at is None:
+            self._join(answer.company, now)
         if answer.members:
-            self.fleet.hear(answer.members, now)
-            self.sensor.leave(self.fleet.forgotten(now))
+            self._has_heard = True
+            self.fleet.hear(answer.members, now, complete=answer.complete)
+            silent = self.fleet.silent(now, self._forget_seconds)
+            # Words that the broker keeps would be taken for new ones if they were only forgotten.
+            (self.sensor if answer.complete else self.fleet).forget(silent)
+        heard = answer.complete or self.fleet.known > self._expected
+        if now - self._looked_at >= LOOK_SECONDS or (heard and self._policy.listening):
+            self._look(now)
+            if heard:
+                self._policy.listen(False, now)
+
+    def _join(self, company: int | None, now: float) -> None:
+        """A new link has counted heads: speak at once, or within the round of a large fleet."""
+        self._expected = company or 0
+        round_seconds = say_seconds(self._expected)
+        large = round_seconds > SAY_SECONDS
+        self._say_at = now + (random.uniform(0.0, round_seconds) if large else 0.0)
+        if not self._expected:
+            self._policy.listen(False, now)
+
+    def _look(self, now: float) -> None:
+        """Add up the fleet as far as it is in sight."""
+        self._looked_at = now
         me = self._policy.member(self.fleet.name)
         view = self.fleet.view(me, now)
-        self.fleet_workers = view.workers if view is not None else 1
         self.others_free = _others_free(view, me) if view is not None else 0
-        self._policy.see_fleet(view, now)
+        if view is not None:
+            self.fleet_workers = view.workers
+            self._policy.see_fleet(view, now)
+            if self._has_warned:
+                logger.info("celery-fair: the fleet is in sight, %d workers", view.workers)
+            self._has_seen, self._has_warned = True, False
+        else:
+            unread = now - self.sensor.read_at
+            self._policy.lose_sight(now, cut_off=unread > self.fleet.say_seconds * LOST_AFTER / 2)
+        age = now - (self._connected_at or now)
+        if age > JOIN_SECONDS:
+            self._policy.listen(False, now)
+        if view is None and not self._has_warned:
+            self._has_warned = self._has_seen or (self._has_fleet and age > ALONE_SECONDS)
+            if self._has_warned:
+                self._warn()
+
+    def _warn(self) -> None:
+        if self._has_seen:
+            logger.warning(
+                "celery-fair: the other workers are out of sight; this one keeps its place in the "
+                "fleet of %d, and does not know what they run",
+                self.fleet_workers,
+            )
+        else:
+            logger.warning(
+                "celery-fair: no view of the fleet; this worker keeps a reserve and a share of its "
+                "own slots alone"
+            )
 
     def _make_link(self) -> Any:
         kind_of_link = link_type(self._c.connection)

@@ -170,15 +170,23 @@ class Sensor:
         except Exception as error:
             logger.debug("closing the sensor's link: %r", error)
 
-    def leave(self, names: Iterable[str]) -> None:
-        """Take members out of the fleet, if the broker can be reached."""
-        names = list(names)
+    def leave(self, name: str) -> None:
+        """Take a member out of the fleet, if the broker can be reached."""
+        if self._link is None:
+            return
+        try:
+            self._link.leave(name)
+        except Exception as error:
+            logger.debug("leaving the fleet: %r", error)
+
+    def forget(self, names: list[str]) -> None:
+        """Remove what is left of members that are silent for long."""
         if self._link is None or not names:
             return
         try:
-            self._link.leave(names)
+            self._link.forget(names)
         except Exception as error:
-            logger.debug("leaving the fleet: %r", error)
+            logger.debug("forgetting members of the fleet: %r", error)
 
     def close(self) -> None:
         self._drop()

@@ -59,7 +59,11 @@ def report(scheduler: Scheduler) -> dict[str, Any]:
             "debt_seconds": round(view.debt_seconds, 3),
             "owed": view.batch_owed,
         },
-        "fleet": {"workers": view.fleet_workers, "slots": view.fleet_slots},
+        "fleet": {
+            "workers": view.fleet_workers,
+            "slots": view.fleet_slots,
+            "in_sight": view.fleet_in_sight,
+        },
         "last_batch_start": (
             None if view.last_batch_start is None else view.last_batch_start + to_epoch
         ),

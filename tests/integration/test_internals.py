@@ -316,14 +316,14 @@ def test_every_settled_message_is_counted(channel):
 def test_a_queue_s_size_comes_without_waiting(channel):
     put(channel, "q", 1, 2, 3)
     sizes = {}
-    internals.on_queue_size(channel, sizes.__setitem__)
+    internals.on_queue_size(channel, lambda queue, *counts: sizes.update({queue: counts}))
 
     def asked():
         internals.ask_queue_size(channel, "q")
         _drained(channel)
-        return sizes == {"q": 3}
+        return sizes == {"q": (3, 0)}
 
-    wait_until(asked, lambda: f"3 messages, not {sizes}")
+    wait_until(asked, lambda: f"3 messages and no consumer, not {sizes}")
     assert spec.Queue.DeclareOk in amqp.Channel._METHODS
 
 

@@ -70,4 +70,4 @@ def test_a_worker_without_a_view_is_a_fleet_of_its_own(start_worker, app, journa
     worker = start_worker("tests.apps.mixed", concurrency=3)
     publish(app, "b.sleep", labels("batch", 6), 0.1)
     journal.wait_finished(*labels("batch", 6), timeout=20)
-    assert ask(app, worker.hostname)["fleet"] == {"workers": 1, "slots": 3}
+    assert ask(app, worker.hostname)["fleet"] == {"workers": 1, "slots": 3, "in_sight": True}

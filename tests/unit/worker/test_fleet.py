@@ -116,7 +116,7 @@ def test_words_of_another_version_or_no_words_at_all_are_not_counted():
     word = json.loads(town.board["a"])
     town.board |= {
         "newer": json.dumps({**word, "new_field": 1}),
-        "older": json.dumps({"queues": QUEUES, "sequence": 1}),
+        "older": json.dumps({"queues": word["queues"], "sequence": 1}),
         "noise": "\x00not json",
         "list": "[1, 2]",
         "number": "7",
@@ -139,7 +139,25 @@ def test_names_that_were_silent_for_long_are_told_to_be_removed():
     town.view("a", 0.0)
     town.speak("a")
     town.view("a", FORGOTTEN_SECONDS + 0.5)
-    assert town.fleets["a"].forgotten(FORGOTTEN_SECONDS + 1.0) == ["b"]
+    assert town.fleets["a"].silent(FORGOTTEN_SECONDS + 1.0, FORGOTTEN_SECONDS) == ["b"]
+
+
+def test_where_words_are_only_heard_nobody_is_gone_until_it_says_so():
+    fleet = Fleet("a")
+    me = Member("a", 1, 0, 0)
+    own = fleet.word(me, QUEUES)
+    fleet.hear({"a": own, "b": own.replace('"sequence": 1', '"sequence": 7')}, 1.0, complete=False)
+    fleet.hear({"a": fleet.word(me, QUEUES)}, 1.5, complete=False)
+    assert fleet.view(me, 1.5).workers == 2
+    fleet.hear({"b": ""}, 2.0, complete=False)
+    assert fleet.view(me, 2.0).workers == 1
+
+
+def test_two_hundred_queues_with_long_names_are_one_fleet():
+    town = _Town("a", "b", queues=[f"a.rather.long.name.of.a.queue.{n}" for n in range(200)])
+    town.speak()
+    assert town.view("a", 0.0).workers == 2
+    assert max(map(len, town.board.values())) < 300
 
 
 def test_a_larger_fleet_speaks_less_often():

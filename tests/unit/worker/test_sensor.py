@@ -43,7 +43,10 @@ class FakeLink:
             raise ConnectionError("reset")
         return self.world.answer
 
-    def leave(self, names):
+    def leave(self, name):
+        self.left.append(name)
+
+    def forget(self, names):
         self.left.extend(names)
 
     def close(self):
@@ -222,14 +225,16 @@ def test_what_was_heard_is_passed_on(world):
     assert heard == [world.answer]
 
 
-def test_leaving_the_fleet_needs_a_link_and_never_fails(world):
-    world.sensor.leave(["me"])
+@pytest.mark.parametrize("verb", ["leave", "forget"])
+def test_leaving_the_fleet_needs_a_link_and_never_fails(world, verb):
+    argument = "me" if verb == "leave" else ["me"]
+    getattr(world.sensor, verb)(argument)
     world.tick()
-    world.sensor.leave([])
-    world.sensor.leave(["me"])
+    world.sensor.forget([])
+    getattr(world.sensor, verb)(argument)
     assert world.links[0].left == ["me"]
-    world.links[0].leave = lambda names: 1 / 0
-    world.sensor.leave(["me"])
+    setattr(world.links[0], verb, lambda argument: 1 / 0)
+    getattr(world.sensor, verb)(argument)
 
 
 def test_a_green_worker_asks_and_waits_in_a_greenlet(world):
