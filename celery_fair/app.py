@@ -119,8 +119,10 @@ class Fair:
         self._undo.append(undo)
 
     def _connect(self, signal: Any, receiver: Callable[..., None]) -> None:
-        signal.connect(receiver)
-        self._undo.append(lambda: signal.disconnect(receiver))
+        # Celery < 5.7 takes the methods of two instances for one, and drops the second.
+        uid = f"celery_fair.{receiver.__name__}.{id(self)}"
+        signal.connect(receiver, dispatch_uid=uid)
+        self._undo.append(lambda: signal.disconnect(receiver, dispatch_uid=uid))
 
     def _on_worker_init(self, sender: Any = None, **_: Any) -> None:
         """Add the bootsteps: here, so that publishers never import the worker package.

@@ -181,6 +181,20 @@ def test_the_steps_come_with_the_worker_and_only_to_its_own_app(
     assert mine.steps["consumer"] == set()
 
 
+def test_each_of_two_apps_gets_its_steps(make_app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Celery < 5.7 takes a method of two instances for one receiver."""
+    step = object()
+    steps = types.SimpleNamespace(CONSUMER_STEPS=(step,))
+    monkeypatch.setitem(sys.modules, "celery_fair.worker.steps", steps)
+    apps = [make_app("one"), make_app("two")]
+    fairs = [Fair(app) for app in apps]
+    for app in apps:
+        signals.worker_init.send(sender=app.WorkController.__new__(app.WorkController))
+        assert app.steps["consumer"] == {step}
+    for fair in fairs:
+        fair.uninstall()
+
+
 def test_a_stamp_that_bears_our_word_stays_a_stamp(app: Celery, fair: Fair, sent: Any) -> None:
     @fair_task
     def work() -> None: ...
