@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from celery import bootsteps
 
 import celery_fair.worker.control  # noqa: F401  registers `fair_status`, without the CLI too
 from celery_fair.app import Fair
-from celery_fair.worker.scheduler import Scheduler
-from celery_fair.worker.startup import announce
-from celery_fair.worker.status import summary
+from celery_fair.worker.host import is_complete
+
+if TYPE_CHECKING:
+    from celery_fair.worker.scheduler import Scheduler
 
 
 class FairStep(bootsteps.StartStopStep):
@@ -25,11 +26,20 @@ class FairStep(bootsteps.StartStopStep):
         super().__init__(c, **kwargs)
         c.controller.fair = None
         fair = Fair.of(c.app)
-        self.enabled = fair is not None and fair.settings.enabled
+        self.enabled = (
+            fair is not None
+            and fair.settings.enabled
+            and is_complete(c.conninfo.transport.driver_type, c.pool)
+        )
         if fair is not None and self.enabled:
+            # Not before: the rest is made of what has just been looked up.
+            from celery_fair.worker.scheduler import Scheduler
+
             self.scheduler = c.controller.fair = Scheduler(c, fair)
 
     def start(self, c: Any) -> None:
+        from celery_fair.worker.startup import announce
+
         self.scheduler.connect()
         if not c.restart_count:
             announce(self.scheduler)
@@ -44,6 +54,8 @@ class FairStep(bootsteps.StartStopStep):
         self.scheduler.shutdown()
 
     def info(self, c: Any) -> dict[str, Any]:
+        from celery_fair.worker.status import summary
+
         return {"fair": summary(self.scheduler)}
 
 
