@@ -60,7 +60,8 @@ class Hooks:
 
     def _on_close(self, close: Callable[[], None]) -> None:
         """Celery's own ``on_close`` flushes the pool; the blueprint has bound it early."""
-        close()
+        with internals.running_jobs_kept(self._c.pool):
+            close()
         self._dispatcher.flushed()
 
 

@@ -85,6 +85,14 @@ BY_TRANSPORT = {
 }  # fmt: skip
 
 BY_POOL = {
+    "celery.concurrency.prefork": (
+        Need("celery.concurrency.base:BasePool", "_pool", "the slots of prefork"),
+        Need("celery.concurrency.asynpool:AsynPool", "_busy_workers _cache",
+             "the slots of prefork"),
+        Need("billiard.pool:ApplyResult", "_accepted _write_to ready", "the slots of prefork"),
+        Need("billiard.process:BaseProcess", "_is_alive", "the slots of prefork"),
+        Need("billiard.pool:Worker", "inqW_fd", "the slots of prefork"),
+    ),
     "celery.concurrency.thread": (
         Need("celery.concurrency.thread:ApplyResult", "f", "the slots of threads"),
     ),
@@ -94,7 +102,7 @@ BY_POOL = {
     "celery.concurrency.eventlet": (
         Need("celery.concurrency.eventlet:TaskPool", "_pool_map", "the slots of eventlet"),
     ),
-}
+}  # fmt: skip
 
 
 def is_complete(driver_type: str, pool: Any) -> bool:

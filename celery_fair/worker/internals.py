@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -127,6 +127,29 @@ def count_no_more(request: Any) -> None:
 def newest_green_thread(pool: Any) -> Any:
     """The green thread that eventlet's pool has just spawned; it has not begun yet."""
     return next(reversed(pool._pool_map.values()))
+
+
+@contextlib.contextmanager
+def running_jobs_kept(pool: Any) -> Iterator[None]:
+    """Have prefork remember, over a flush, what its children run.
+
+    Celery 5.5 forgets those jobs where none is being written, and no callback comes; before 5.7 it
+    takes each child for idle, and may have a job wait behind the one that runs.
+    """
+    processes: Any = getattr(pool, "_pool", None)
+    if not hasattr(processes, "_busy_workers"):
+        yield
+        return
+    running = {
+        number: job for number, job in processes._cache.items() if job._accepted and not job.ready()
+    }
+    busy = set(processes._busy_workers)
+    yield
+    running = {number: job for number, job in running.items() if not job.ready()}
+    processes._cache.update(running)
+    children = [job._write_to for job in running.values() if job._write_to is not None]
+    still_busy = {child.inqW_fd for child in children if child._is_alive()}
+    processes._busy_workers.update(busy & still_busy)
 
 
 def end_timer(entry: Any) -> None:
