@@ -26,6 +26,11 @@ class Tally:
         """How many more messages may come."""
         return self.count - len(self._unacked)
 
+    @property
+    def is_spent(self) -> bool:
+        """Whether nothing can be on its way: the broker has had no ack that allows for more."""
+        return self.count <= len(self._unacked) + len(self._leaving)
+
     def add(self, delivery_tag: int) -> None:
         self._unacked.add(delivery_tag)
 

@@ -298,10 +298,15 @@ class AmqpConsumerWindow(AmqpWindow):
     It changes by consuming again under another tag. A new consumer starts with nothing
     unacknowledged of its own, whatever the channel still owes, so each has a tally of its own, and
     what is still under way to an old one counts for none.
+
+    A quorum queue takes back what is on its way to a consumer that is cancelled, counts that as a
+    delivery, and drops a message after so many. So its consumer ends only when it can be sent
+    nothing more, or has been silent for a while; until then a lane that is shut may get the rest.
     """
 
     def __init__(self, lane: Lane, consumer: Any) -> None:
         super().__init__(lane, consumer)
+        self._counts_deliveries = False
         self._asked = 1
         """The prefetch count of the consumers that begin now."""
         self._tallies: dict[str, Tally] = {}
@@ -317,6 +322,8 @@ class AmqpConsumerWindow(AmqpWindow):
         tally = self._tallies.get(message.delivery_info["consumer_tag"])
         if tally is not None:
             tally.add(message.delivery_tag)
+        if DELIVERY_COUNT in (message.headers or {}):
+            self._counts_deliveries = True  # by the virtual host's default: no declaration tells
 
     def starting(self, request: Any) -> None:
         if internals.is_acked_early(request):
@@ -357,8 +364,7 @@ class AmqpConsumerWindow(AmqpWindow):
             return
         tags = internals.consumer_tags(self.consumer)
         spent = [queue for queue in self._renewable() if self._tallies[tags[queue]].left <= 0]
-        silent = monotonic() - self.lane.asked_at >= SILENT_SECONDS
-        free = room if silent else room - self._left()
+        free = room if self._is_silent() else room - self._left()
         if spent and free > 0:
             self._renew(spent, max(free // len(spent), 1))
 
@@ -372,9 +378,25 @@ class AmqpConsumerWindow(AmqpWindow):
         self._paused.clear()
         self._shut = False
 
+    def _is_silent(self) -> bool:
+        return monotonic() - self.lane.asked_at >= SILENT_SECONDS
+
+    def _may_end(self, queue: Any) -> bool:
+        """Whether a consumer may be cancelled without the queue counting a delivery for it."""
+        if not (self._counts_deliveries or is_quorum(queue)):
+            return True
+        tag = internals.consumer_tags(self.consumer)[queue.name]
+        return self._tallies[tag].is_spent or self._is_silent()
+
+    def _pausable(self) -> list[str]:
+        ready = {queue.name for queue in self._active() if self._may_end(queue)}
+        return [queue for queue in super()._pausable() if queue in ready]
+
     def _renew(self, queues: Sequence[str], count: int) -> None:
         """Have each of these queues send so many from now on, whatever it has sent."""
         pausable = self._pausable()
+        ready = {queue.name for queue in self._active() if self._may_end(queue)}
+        queues = [queue for queue in queues if queue in self._paused or queue in ready]
         for queue in queues:
             if queue in pausable:
                 internals.pause_consumer(self.consumer, queue)
@@ -388,7 +410,12 @@ class AmqpConsumerWindow(AmqpWindow):
         self._forget_old()
 
     def _keep_narrow(self) -> None:
-        """A queue that keeps its consumer has a window of one; it is never without one."""
+        """Cancel what may be by now; a queue that keeps its consumer has a window of one."""
+        if not self._keeps_some:
+            return
+        for queue in self._pausable():
+            internals.pause_consumer(self.consumer, queue)
+            self._paused.add(queue)
         tags = internals.consumer_tags(self.consumer)
         wide = [
             queue
@@ -401,12 +428,12 @@ class AmqpConsumerWindow(AmqpWindow):
     def _renewable(self) -> list[str]:
         """The queues consumed now, but for those that a new consumer would have to stand in line
         for: they keep the window that they began with, one."""
+        return [queue.name for queue in self._active() if not is_single_active(queue)]
+
+    def _active(self) -> list[Any]:
+        """The ``kombu.Queue`` of each consumer."""
         active = internals.consumer_tags(self.consumer)
-        return [
-            queue.name
-            for queue in self.consumer.queues
-            if queue.name in active and not is_single_active(queue)
-        ]
+        return [queue for queue in self.consumer.queues if queue.name in active]
 
     def _prefetch(self, count: int) -> None:
         self._asked = min(count, MAX_PREFETCH)

@@ -50,7 +50,7 @@ class Rig:
         self._tag += 1
         tags = self.consumer._active_tags
         info = {"consumer_tag": to or tags[queue or next(iter(tags))]}
-        message = SimpleNamespace(delivery_tag=self._tag, delivery_info=info)
+        message = SimpleNamespace(delivery_tag=self._tag, delivery_info=info, headers={})
         self.window.delivered(message)
         self.lane.hold(message, 0.0, None, 0.0)
         return self._tag
@@ -363,3 +363,27 @@ def test_a_kept_queue_keeps_its_window_of_one_as_late_acks_come_in():
     for tag in tags:
         rig.channel.basic_ack(tag)
     assert rig.channel_commands_after_follow()[-1] == ("qos", 1, SHARED)
+
+
+def test_a_quorum_queue_s_consumer_is_cancelled_only_when_nothing_is_on_its_way():
+    """What the queue takes back then, it counts as a delivery, and drops a message after some."""
+    rig = Rig(AmqpConsumerWindow, Queue("q", queue_arguments={"x-queue-type": "quorum"}))
+    rig.begin()
+    rig.lane.asked_at = 0.0  # silent for long
+    assert ("cancel", "tag1") in rig.grant(4)
+    rig.deliver()
+    rig.lane.asked_at = monotonic() + 60  # just now
+    assert rig.grant(0) == []  # three more may be on their way
+    for _ in range(3):
+        rig.deliver()
+    assert rig.grant(0) == [("cancel", "tag2")]
+
+
+def test_a_quorum_queue_s_spent_consumer_is_cancelled_before_the_ack_that_would_let_more_come():
+    rig = Rig(AmqpConsumerWindow, Queue("q", queue_arguments={"x-queue-type": "quorum"}))
+    rig.begin()
+    rig.grant(1)
+    rig.deliver()
+    rig.start(acks_late=False)
+    rig.lane.asked_at = monotonic() + 60
+    assert rig.grant(0) == [("cancel", "tag1")]
