@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from celery_fair.policy.kinds import Kind
+from celery_fair.worker.adopting import adopt
 from celery_fair.worker.windows import Window
 
 
@@ -58,6 +59,7 @@ class LaneConsumer:
     def add_queue(self, queue: Any) -> Any:
         """Add a queue at run time, declared as Celery's own consumer does it."""
         with self._frozen():
+            adopt(self.channel.connection.client, [queue])
             bound = self._part(queue.name).add_queue(queue)
             bound.declare()
         return bound

@@ -7,6 +7,7 @@ from functools import partial, update_wrapper
 from typing import Any
 
 from celery_fair.worker import internals
+from celery_fair.worker.adopting import adopt
 from celery_fair.worker.dispatcher import Dispatcher
 
 
@@ -25,6 +26,7 @@ class Hooks:
         """Count what passes by."""
         c, pool, dispatcher = self._c, self._c.pool, self._dispatcher
         c.on_task_request = dispatcher.on_task_request
+        c.update_strategies = _around(self._update_strategies, c.update_strategies)
         c.on_close = c.blueprint.on_close = _around(self._on_close, c.on_close)
         pool.apply_async = _around(dispatcher.apply_async, pool.apply_async)
 
@@ -39,6 +41,11 @@ class Hooks:
         c.on_connection_error_after_connected = _around(
             self._on_connection_error, c.on_connection_error_after_connected
         )
+
+    def _update_strategies(self, update: Callable[[], None]) -> None:
+        """What ``Tasks.start`` does first: after it, queues are declared and QoS is chosen."""
+        adopt(self._c.connection, self._c.app.amqp.queues.consume_from.values())
+        update()
 
     def _apply_eta_task(self, apply: Callable[[Any], Any], request: Any) -> None:
         internals.message_of(request).fair_lane.due()

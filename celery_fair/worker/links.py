@@ -190,6 +190,7 @@ class AmqpLink(Link):
         self._producer = Producer(channel, exchange, auto_declare=False)
 
     def _bound(self, options: dict[str, Any]) -> None:
+        options.pop("confirm_publish", None)  # it would wait for the broker at each word
         self.connection.transport_options = options
         self.connection.connect_timeout = TIMEOUT_SECONDS
         self.connection.heartbeat = 0

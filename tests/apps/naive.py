@@ -7,6 +7,7 @@ from typing import Any
 
 from celery_fair.policy import Policy
 from celery_fair.worker import (
+    consumer,
     dispatcher,
     holding,
     hooks,
@@ -396,6 +397,41 @@ def keep_what_was_caught() -> None:
     """No trap, but a worker that holds what it has received, whoever could run it."""
     pulling.Puller._must_give_back = lambda self, lane, window, message: False
     Dispatcher.give_back_overdue = lambda self, *args: None
+
+
+@double
+def leave_the_spent() -> None:
+    """H3: a silent queue's part of the room is kept for it, whatever waits in the others."""
+    AmqpConsumerWindow._serve_spent = lambda self, room: None
+
+
+@double
+def replace_by_pausing() -> None:
+    """T16: a consumer's window is changed by cancelling it first, whatever its queue."""
+
+    def replace(part: Any, queue: str) -> None:
+        internals.pause_consumer(part, queue)
+        internals.resume_consumer(part, queue)
+
+    internals.replace_consumer = replace
+
+
+@double
+def cancel_under_way() -> None:
+    """T15: a lane is shut at once, also where messages are on their way to its consumer."""
+    AmqpConsumerWindow._may_end = lambda self, queue: True
+
+
+@double
+def declare_regardless() -> None:
+    """E7: queues are declared as this app would, whoever was first."""
+    consumer.adopt = hooks.adopt = lambda connection, queues: None
+
+
+@double
+def end_with_the_queue() -> None:
+    """A queue that is gone when its consumer resumes is an error of the channel."""
+    internals.reconnect_without_queue = lambda channel: None
 
 
 @double
