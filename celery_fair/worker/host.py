@@ -98,6 +98,8 @@ BY_POOL = {
     ),
     "celery.concurrency.gevent": (
         Need("celery.concurrency.gevent:Timer", "_enter", "the tick under gevent"),
+        Need("celery.concurrency.base:BasePool", "_pool", "the slots of gevent"),
+        Need("gevent.pool:Pool", "size", "the slots of gevent"),
     ),
     "celery.concurrency.eventlet": (
         Need("celery.concurrency.eventlet:TaskPool", "_pool_map", "the slots of eventlet"),

@@ -124,6 +124,11 @@ def count_no_more(request: Any) -> None:
     state.task_ready(request)
 
 
+def gevent_size(pool: Any) -> int:
+    """The places of gevent's pool; before Celery 5.7 ``num_processes`` is those in use."""
+    return int(pool._pool.size)
+
+
 def newest_green_thread(pool: Any) -> Any:
     """The green thread that eventlet's pool has just spawned; it has not begun yet."""
     return next(reversed(pool._pool_map.values()))

@@ -84,6 +84,10 @@ class GreenPool(Pool):
 class GeventPool(GreenPool):
     """gevent: the pool returns the greenlet."""
 
+    @property
+    def slots(self) -> int:
+        return internals.gevent_size(self.pool)
+
     def apply(
         self, apply: Apply, slot: Slot, args: tuple[Any, ...], options: dict[str, Any]
     ) -> Any:

@@ -19,6 +19,7 @@ from amqp import spec
 from celery import Celery
 from celery.concurrency.base import BasePool
 from celery.concurrency.eventlet import TaskPool as EventletPool
+from celery.concurrency.gevent import TaskPool as GeventPool
 from celery.concurrency.gevent import Timer as GeventTimer
 from celery.utils.timer2 import Timer as ThreadTimer
 from celery.worker import state, strategy
@@ -129,6 +130,16 @@ def test_a_pool_tells_whether_it_runs(monkeypatch):
     monkeypatch.setattr(state, "should_stop", None)
     pool.close()
     assert not internals.is_running(pool)
+
+
+def test_gevents_pool_has_a_size_while_nothing_runs():
+    pool = GeventPool(limit=3)
+    pool.on_start()
+    assert internals.gevent_size(pool) == 3
+    pool.grow(2)
+    assert internals.gevent_size(pool) == 5
+    pool.shrink(1)
+    assert internals.gevent_size(pool) == 4
 
 
 @pytest.mark.parametrize(
