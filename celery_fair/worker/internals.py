@@ -19,6 +19,7 @@ from celery.worker.consumer.tasks import Tasks
 from celery.worker.request import Request
 
 SOCKET_TIMEOUT_SECONDS = 1.0
+REDIS_POLLER = "Transport.register_with_event_loop.<locals>.on_poll_start"
 STALE_TAGS = 64
 """Cancelled consumers of a channel whose callback is kept for deliveries under way."""
 
@@ -340,6 +341,17 @@ def return_unnoted(channel: Any, kept: deque[Unnoted]) -> None:
                     )
                     pipe.execute()
         kept.popleft()
+
+
+def forget_pollers(hub: Any) -> None:
+    """Take out of the loop what kombu's Redis transport leaves in it with each connection.
+
+    Called at each turn, for ever, it also keeps a lost connection's channels alive, with their
+    sockets and whatever hangs on them.
+    """
+    for callback in list(hub.on_tick):
+        if getattr(callback, "__qualname__", "") == REDIS_POLLER:
+            hub.on_tick.discard(callback)
 
 
 def wake_redis_poller(connection: Any, fileno: int, drain: Callable[[], None]) -> None:

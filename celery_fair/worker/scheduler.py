@@ -115,6 +115,8 @@ class Scheduler:
         if self._timer_entry is not None:
             internals.end_timer(self._timer_entry)
             self._timer_entry = None
+        if self.c.hub is not None:
+            internals.forget_pollers(self.c.hub)
 
     def shutdown(self) -> None:
         """The worker ends."""

@@ -119,7 +119,8 @@ class Sensor:
         if link is None:
             return
         if self._asked_at is None and not link.speaks_unasked:
-            self._fail(ConnectionError("the broker has closed the connection"))
+            # Closed for idleness, with nothing to be read: the next question makes another.
+            self._drop()
             return
         try:
             answer = link.receive()

@@ -210,11 +210,15 @@ def test_after_a_failure_it_reads_again_over_a_new_link(world):
     assert world.count() == 43
 
 
-def test_a_link_that_becomes_readable_unasked_has_lost_its_connection(world):
+def test_a_link_that_is_closed_while_nobody_asks_is_made_anew_in_silence(world, caplog):
+    """A server's ``timeout`` closes idle clients: nothing was to be read, and nothing is unknown."""
     world.tick()
     world.answered()
     world.answered()
-    assert world.sensor.failures == 1
+    assert (world.sensor.failures, world.closed, world.hub.readers) == (0, 1, {})
+    assert world.tick(1.0)
+    assert len(world.links) == 2
+    assert not caplog.records
 
 
 def test_what_was_heard_is_passed_on(world):

@@ -1,0 +1,248 @@
+"""Connections under faults: each lane consumes again, once, and nothing spins meanwhile."""
+
+from __future__ import annotations
+
+import signal
+import time
+from contextlib import contextmanager
+
+import psutil
+import pytest
+
+from tests.brokers.broker import Broker
+from tests.brokers.proxy import Proxy
+from tests.brokers.sentinel import MASTER, Sentinel
+from tests.brokers.waiting import wait_until
+
+LONG_SECONDS = 25.0
+AGAIN_SECONDS = 10.0
+"""How soon after the broker is back each lane must consume."""
+IDLE_SHARE = 0.05
+
+POOLS = ("prefork", "threads", "gevent", "solo")
+
+
+@pytest.fixture
+def proxy_to():
+    """``proxy_to(server)``: a proxy before it that may fall silent."""
+    proxies = []
+
+    def make(server):
+        proxies.append(Proxy(server.port))
+        return proxies[-1]
+
+    yield make
+    for proxy in proxies:
+        proxy.close()
+
+
+@contextmanager
+def idle(worker):
+    """The worker uses less than a twentieth of a core inside the block."""
+    process = psutil.Process(worker.pid)
+    before, begun = process.cpu_times(), time.monotonic()
+    yield
+    after, seconds = process.cpu_times(), time.monotonic() - begun
+    used = (after.user + after.system - before.user - before.system) / seconds
+    assert used < IDLE_SHARE, f"{used:.1%} of a core over {seconds:.0f} s"
+
+
+def start(site, pool, **options):
+    """A worker of two slots (solo: one), without heartbeats, whose events connection is quiet."""
+    concurrency = 1 if pool == "solo" else 2
+    return site.start(pool=pool, concurrency=concurrency, **{"settings": {"reserve": 0}, **options})
+
+
+def run_both(site, name, timeout=AGAIN_SECONDS):
+    """One task of each lane, published now, ends in time."""
+    for kind in "ib":
+        site.send(f"{kind}.late", f"{kind} {name}")
+    site.journal.wait_finished(f"i {name}", f"b {name}", timeout=timeout)
+    wait_until(lambda: site.unacknowledged() == 0, "both to be acknowledged")
+
+
+def wait_one_pop_a_lane(site, worker, pool):
+    lanes = 1 if pool == "solo" else 2
+    wait_until(
+        lambda: site.pops(worker) == lanes,
+        lambda: f"{lanes} BRPOP, not {site.pops(worker)}",
+        timeout=AGAIN_SECONDS,
+    )
+
+
+def wait_settled(site, worker, pool):
+    """At rest: one BRPOP a lane, one timer, and no slot in use."""
+    wait_one_pop_a_lane(site, worker, pool)
+    probe = site.ask(worker, "fair_probe")
+    assert (probe["timers"], probe["slots_in_use"]) == (1, 0)
+    assert site.ask(worker)["slots"]["audited"] == 0
+    assert worker.running
+
+
+# kills in each state of the gate
+
+
+class Shut:
+    """A lane of batch that is shut: batch has its guarantee, and interactive tasks wait."""
+
+    def __init__(self, site, worker, pool, name):
+        self.site = site
+        self.path = site.folder / name
+        self.labels = [f"i{number} {name}" for number in range(8)]
+        blockers = ("b", "i") if pool != "solo" else ("i",)
+        for kind in blockers:
+            site.send(f"{kind}.until", f"{kind} blocks {name}", str(self.path))
+        site.journal.wait_started(
+            *(f"{kind} blocks {name}" for kind in blockers), timeout=LONG_SECONDS
+        )
+        self.labels += [f"{kind} blocks {name}" for kind in blockers]
+        for number in range(8):
+            site.send("i.late", f"i{number} {name}")
+        if pool != "solo":  # which answers nobody while its task runs
+            site.wait_status(worker, _is_shut)
+
+    def open(self):
+        self.path.touch()
+
+    def wait_done(self):
+        self.site.journal.wait_finished(*self.labels, timeout=AGAIN_SECONDS)
+
+
+def _is_shut(status):
+    return status["gate"]["mode"] == "protected" and status["kinds"]["batch"]["credit"] == 0
+
+
+def cut_open(site, worker, pool, name):
+    site.cut(worker)
+
+
+def cut_shut(site, worker, pool, name):
+    shut = Shut(site, worker, pool, name)
+    if pool in ("gevent", "solo"):  # which notice it only as they pull again, as Celery's own do
+        site.cut(worker)
+    else:
+        site.reconnect(worker)
+        site.wait_status(worker, _is_shut)
+    shut.open()
+    shut.wait_done()
+
+
+def cut_shut_then_open(site, worker, pool, name):
+    shut = Shut(site, worker, pool, name)
+    worker.send_signal(signal.SIGSTOP)
+    shut.open()
+    site.cut(worker)
+    shut.wait_done()
+
+
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("pool", POOLS)
+def test_each_lane_consumes_again_whatever_the_gate_did_when_the_connection_was_lost(
+    site, pool, full
+):
+    """F1, G1: nothing of the old connection is left, and nothing of the new one doubled."""
+    worker = start(site, pool, settings={"reserve": 0, "protect_backlog": 1})
+    wait_one_pop_a_lane(site, worker, pool)
+    kills = 20 if full else 1
+    # Open at last: on gevent remote control has a connection of its own, which Celery makes anew
+    # only when it has lost the other too; a lane that is shut has nothing to lose.
+    for cut in (cut_shut, cut_shut_then_open, cut_open):
+        for number in range(kills):
+            name = f"{cut.__name__} {number}"
+            cut(site, worker, pool, name)
+            run_both(site, name)
+            wait_one_pop_a_lane(site, worker, pool)
+    wait_settled(site, worker, pool)
+    assert site.ask(worker, "fair_probe")["restarts"] >= kills
+    again = [label for label, runs in site.starts().items() if runs > 1]
+    # What runs before the loss is noticed can't be acknowledged: Celery's own redelivery.
+    assert all(cut_shut_then_open.__name__ in label for label in again), again
+
+
+# a broker that is away
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("pool", POOLS)
+def test_each_lane_consumes_again_when_the_broker_is_back(site, pool, start_redis, full):
+    if not full and pool not in ("threads", "gevent"):
+        pytest.skip("with --full")
+    server = start_redis(append_only=True)
+    site.use(server.url)
+    worker = start(site, pool)
+    run_both(site, "before")
+    server.kill()
+    with idle(worker):
+        time.sleep(60 if full else 5)
+    server.start()
+    # Celery tries again after 2, 4, 6 … seconds, whoever is back meanwhile.
+    worker.wait_for_log(r"(?s)Cannot connect.*(?<!pidbox: )Connected to redis", timeout=40)
+    run_both(site, "after")
+    wait_settled(site, worker, pool)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("reset", [False, True], ids=["goes on", "is reset"])
+@pytest.mark.parametrize("pool", POOLS)
+def test_each_lane_consumes_again_after_a_silence(site, pool, reset, redis_server, proxy_to, full):
+    """Half-open: packets are dropped, so that nobody is told that the other is away."""
+    if not full and (pool not in ("threads", "gevent") or reset is (pool == "gevent")):
+        pytest.skip("with --full")
+    proxy = proxy_to(redis_server)
+    site.use(f"redis://127.0.0.1:{proxy.port}/0", redis_server.url)
+    worker = start(site, pool)
+    run_both(site, "before")
+    with proxy.silent(reset=reset), idle(worker):
+        time.sleep(60 if full else 5)
+    run_both(site, "after")
+    assert set(site.starts().values()) == {1}
+    assert worker.running
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("pool", ["prefork", "threads"])
+def test_connections_that_the_server_closes_while_a_lane_is_shut_cost_nothing(
+    site, pool, redis_server, full
+):
+    """F4: a closed socket is readable for ever, and a shut lane does not read."""
+    site.use(redis_server.url)
+    worker = start(site, pool, settings={"reserve": 0, "protect_backlog": 1})
+    shut = Shut(site, worker, pool, "shut")
+    with redis_server.client() as client:
+        client.config_set("timeout", 5 if full else 1)
+    with idle(worker):
+        time.sleep(60 if full else 4)
+    shut.open()
+    shut.wait_done()
+    run_both(site, "after")
+    wait_one_pop_a_lane(site, worker, pool)
+    assert "Traceback" not in worker.log_text()
+
+
+@pytest.fixture
+def sentinel(start_redis, tmp_path):
+    """A master, its replica, and a Sentinel that knows both; ``sentinel.master`` to kill."""
+    master = start_redis()
+    start_redis(config={"replicaof": f"127.0.0.1 {master.port}"})
+    sentinel = Sentinel(tmp_path, master.port).start()
+    sentinel.master = master
+    yield sentinel
+    sentinel.close()
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("pool", ["threads", "gevent"])
+def test_each_lane_consumes_from_the_replica_that_sentinel_promotes(site, pool, sentinel):
+    site.broker = Broker("redis", sentinel.url, "cache+memory://", {"master_name": MASTER})
+    site.app.conf.update(site.broker.conf())
+    worker = start(site, pool)
+    site.send("i.late", "i before")
+    site.send("b.late", "b before")
+    site.journal.wait_finished("i before", "b before", timeout=AGAIN_SECONDS)
+    sentinel.master.kill()
+    wait_until(lambda: sentinel.state()["port"] != sentinel.master.port, "a new master", timeout=30)
+    site.send("i.late", "i after")
+    site.send("b.late", "b after")
+    site.journal.wait_finished("i after", "b after", timeout=AGAIN_SECONDS)
+    wait_until(lambda: site.ask(worker)["sensor"]["available"], "the sensor to read")
+    assert worker.running
