@@ -29,6 +29,8 @@ REDIS_OPTIONS = {
     "visibility_timeout": VISIBILITY_SECONDS,
     "unacked_restore_interval": 1,
     "unacked_restore_throttle": 1,
+    # A worker that dies as it restores keeps all others from it for so long; by default 300.
+    "unacked_mutex_expire": 5,
 }
 READY_SECONDS = 90.0
 
