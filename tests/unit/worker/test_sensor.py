@@ -211,7 +211,7 @@ def test_after_a_failure_it_reads_again_over_a_new_link(world):
 
 
 def test_a_link_that_is_closed_while_nobody_asks_is_made_anew_in_silence(world, caplog):
-    """A server's ``timeout`` closes idle clients: nothing was to be read, and nothing is unknown."""
+    """A server closes idle clients after its ``timeout``: nothing was to be read from it."""
     world.tick()
     world.answered()
     world.answered()
