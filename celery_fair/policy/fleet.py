@@ -42,9 +42,13 @@ class FleetView:
     interactive_mean_seconds: float | None = None
     batch_mean_seconds: float | None = None
     batch_finished: int | None = None
+    unpaid_batch_seconds: float = 0.0
+    """Slot-seconds of batch counted for workers since their last word, who turned out dead."""
 
 
-def fleet_view(me: Member, others: Iterable[Member]) -> FleetView:
+def fleet_view(
+    me: Member, others: Iterable[Member], unpaid_batch_seconds: float = 0.0
+) -> FleetView:
     """Add up the last words of the other workers and this one's own, as of now."""
     members = [me, *(other for other in others if other.name != me.name)]
     return FleetView(
@@ -57,6 +61,7 @@ def fleet_view(me: Member, others: Iterable[Member]) -> FleetView:
         interactive_mean_seconds=_mean(m.interactive_mean_seconds for m in members),
         batch_mean_seconds=_mean(m.batch_mean_seconds for m in members),
         batch_finished=sum(m.batch_finished for m in members),
+        unpaid_batch_seconds=unpaid_batch_seconds,
     )
 
 

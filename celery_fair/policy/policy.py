@@ -137,6 +137,8 @@ class Policy:
         if view is None and place.view is not None:
             self._share.moved(self.running_batch + place.others_batch, now)
             self._share.scale(self.slots / max(place.segment.total, 1))
+        if view is not None:
+            self._share.owe(view.unpaid_batch_seconds)
         place.see(view, now, self.slots, self.running_interactive, self.running_batch)
         self._derive(now)
 

@@ -124,6 +124,11 @@ class Share:
         self.moved(self._batch_running, now)
         self.debt = min(max(self.debt, self._floor), self._cap)
 
+    def owe(self, seconds: float) -> None:
+        """Take back what was paid in error."""
+        if self.waits and not self.in_tasks:
+            self.debt += seconds
+
     def scale(self, factor: float) -> None:
         """Keep this part of the debt: the rest belongs to slots that are no longer in view."""
         self.debt *= factor

@@ -42,6 +42,7 @@ class Fleet:
         self._digest = ""
         self._last: dict[str, tuple[str, float]] = {}
         self._members: dict[str, Member] = {}
+        self._counted: set[str] = set()
 
     @property
     def known(self) -> int:
@@ -95,7 +96,13 @@ class Fleet:
             for name, member in self._members.items()
             if name != self.name and self._last[name][1] >= alive_after
         ]
-        return fleet_view(me, alive)
+        return fleet_view(me, alive, self._unpaid({member.name for member in alive}, now))
+
+    def _unpaid(self, alive: set[str], now: float) -> float:
+        """Batch of those who counted until now and have been silent: since when, nobody knows."""
+        dead = (self._counted - alive) & self._members.keys()
+        self._counted = alive
+        return sum(self._members[name].running_batch * (now - self._last[name][1]) for name in dead)
 
     def silent(self, now: float, seconds: float) -> list[str]:
         """Names that have not spoken for so long."""

@@ -1,8 +1,9 @@
-"""Some one-slot workers on one broker, which together are a worker of that many slots."""
+"""Some small workers on one broker, which together are a worker of that many slots."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,30 +16,52 @@ from tests.nodes.worker import WorkerProcess
 
 
 class FleetSite(Site):
-    """Workers that come and go; ``slots`` is how many of one slot each were started first."""
+    """Workers of ``each`` slots that come and go; ``slots`` is those of the first ``size``."""
 
-    def __init__(self, broker: Broker, folder: Path, pool: str, size: int, **conf: object) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        folder: Path,
+        pool: str,
+        size: int,
+        *,
+        each: int = 1,
+        app: str = "tests.apps.mixed",
+        **conf: object,
+    ) -> None:
         journal = Journal(folder / "journal.jsonl")
-        super().__init__(mixed.make_app(broker, **conf), journal, pool, size, folder / "none")
+        super().__init__(
+            mixed.make_app(broker, **conf), journal, pool, size * each, folder / "none"
+        )
         self.broker = broker
         self.folder = folder
+        self.each = each
+        self._app_module = app
         self.workers: list[WorkerProcess] = []
         self._env = {VARIABLE: str(journal.path), "CELERY_CONF": json.dumps(conf)}
         self._started = 0
 
-    def spawn(self, count: int = 1) -> list[WorkerProcess]:
+    def spawn(
+        self,
+        count: int = 1,
+        *,
+        hostname: str | None = None,
+        env: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> list[WorkerProcess]:
         """Start so many workers at once, and wait until all are ready."""
         new = []
         for _ in range(count):
             self._started += 1
             worker = WorkerProcess(
-                "tests.apps.mixed",
+                self._app_module,
                 self.broker,
                 self.folder / f"worker-{self._started}.log",
                 pool=self.pool,
-                concurrency=1,
-                hostname=f"f{self._started}@test",
-                env=self._env,
+                concurrency=self.each,
+                hostname=hostname or f"f{self._started}@test",
+                env={**self._env, **(env or {})},
+                **options,
             )
             self.workers.append(worker)
             new.append(worker.start(wait_ready=False))

@@ -97,6 +97,15 @@ def test_batch_running_elsewhere_pays_the_debt():
     assert policy.pick(1, 1, 60.0) == INTERACTIVE
 
 
+def test_what_ran_nowhere_is_owed_again():
+    policy = one_of(8, 7, batch=2)
+    policy.observe(BOTH_WAIT, 5.0)
+    assert policy.pick(1, 1, 5.0) == INTERACTIVE
+    policy.see_fleet(FleetView(6, 6, 5, 0, 0, unpaid_batch_seconds=10.0), 5.0)
+    assert policy.view(5.0).debt_seconds == pytest.approx(8.0, abs=2.1)
+    assert policy.pick(1, 1, 5.0) == BATCH
+
+
 def test_owed_batch_counts_what_runs_elsewhere():
     policy = one_of(8, 7, interactive=7)
     policy.observe(BOTH_WAIT, 5.0)

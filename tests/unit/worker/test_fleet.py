@@ -78,6 +78,19 @@ def test_a_word_that_repeats_itself_is_silence():
     assert town.view("a", LOST_AFTER + 2.1).workers == 1
 
 
+def test_what_a_dead_member_was_thought_to_run_is_not_paid():
+    """Silent for as long as it takes to be missed, it would have kept its guaranteed slots busy."""
+    town = _Town("a", "b", "c")
+    town.speak(slots=2, batch=2)
+    assert town.view("a", 0.0).unpaid_batch_seconds == 0.0
+    town.board["c"] = ""  # took leave
+    town.speak("a")
+    view = town.view("a", LOST_AFTER + 1.0)
+    assert view.workers == 1
+    assert view.unpaid_batch_seconds == 2 * (LOST_AFTER + 1.0)
+    assert town.view("a", LOST_AFTER + 1.5).unpaid_batch_seconds == 0.0
+
+
 def test_a_member_that_speaks_again_counts_again():
     town = _Town("a", "b")
     town.speak()
