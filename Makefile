@@ -12,6 +12,7 @@ help:
 	@echo 'make test         lint, then every test; installs what is missing; what CI runs'
 	@echo 'make unit         the tests that need no broker'
 	@echo 'make integration  the tests on real brokers and workers'
+	@echo 'make versions     what docs/support.md says, on the oldest and the newest versions'
 	@echo 'make faults       the same, with every fault repeated to its full count (an hour)'
 	@echo 'make chaos        everything dies at once, and nothing is lost (SEED=1 BROKER=rabbitmq)'
 	@echo 'make lint         ruff and mypy'
@@ -19,7 +20,7 @@ help:
 	@echo 'make bench        the measurements of docs/benchmarks.md (hours)'
 	@echo 'make clean        remove what these have made'
 
-test: lint unit integration
+test: lint unit integration oldest
 
 lint: $(VENV)/.has-test
 	$(RUN) ruff check .
@@ -32,6 +33,26 @@ unit: $(VENV)/.has-test
 # One after the other: they measure order and waiting times.
 integration: $(VENV)/.has-test servers
 	$(PYTEST) $(wildcard tests/integration tests/acceptance)
+
+.PHONY: oldest versions
+OLDEST := .venv-oldest
+NEWEST := .venv-newest
+# Celery < 5.7 leaves results whose connection is gone to the interpreter's end.
+AS_IT_WAS := -W default::pytest.PytestUnraisableExceptionWarning
+HOST := tests/unit/worker/test_host.py tests/integration/test_internals.py \
+    tests/integration/traps/test_running_children.py
+CONTRACT := tests/integration/contract tests/integration/test_lacking.py
+
+# A part of it, on the oldest versions only: what fits into `make test`.
+oldest: $(OLDEST)/.has-test servers
+	$(OLDEST)/bin/python -m pytest $(AS_IT_WAS) $(HOST) tests/integration/contract/test_contract.py \
+	    -k "not contract or ((redis or rabbitmq) and (prefork or threads))"
+
+# Another Python: `make clean versions PYTHON=python3.13`.
+versions: $(OLDEST)/.has-test servers
+	@scripts/venv $(NEWEST) test --upgrade --upgrade-strategy eager
+	$(OLDEST)/bin/python -m pytest $(AS_IT_WAS) $(HOST) $(CONTRACT)
+	$(NEWEST)/bin/python -m pytest $(HOST) $(CONTRACT)
 
 faults: $(VENV)/.has-test servers
 	$(PYTEST) --full tests/integration
@@ -57,10 +78,14 @@ $(VENV)/.has-test: $(INSTALL_INPUTS)
 	@scripts/venv $(VENV) test,lint
 	@touch $@
 
+$(OLDEST)/.has-test: $(INSTALL_INPUTS) scripts/oldest.txt
+	@scripts/venv $(OLDEST) test --constraint scripts/oldest.txt
+	@touch $@
+
 $(VENV)/.has-demo: $(INSTALL_INPUTS)
 	@scripts/venv $(VENV) demo
 	@touch $@
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) $(NEWEST) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
