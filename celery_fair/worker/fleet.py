@@ -13,6 +13,8 @@ from celery_fair.policy import FleetView, Member, fleet_view
 SAY_SECONDS = 1.0
 MEMBERS_A_SECOND = 50
 """How many words a worker hears a second at the most: a larger fleet speaks less often."""
+WORDS_A_SECOND = 50_000
+"""How many words are heard a second in all, at the most; a link may bear fewer."""
 LOST_AFTER = 4
 """Intervals of silence after which a member no longer counts."""
 FORGOTTEN_SECONDS = 120.0
@@ -43,6 +45,7 @@ class Fleet:
         self._last: dict[str, tuple[str, float]] = {}
         self._members: dict[str, Member] = {}
         self._counted: set[str] = set()
+        self.words_a_second = WORDS_A_SECOND
 
     @property
     def known(self) -> int:
@@ -52,7 +55,12 @@ class Fleet:
     @property
     def say_seconds(self) -> float:
         """How often to speak: each word is heard by everybody."""
-        return say_seconds(len(self._last))
+        return self.say_seconds_of(len(self._last))
+
+    def say_seconds_of(self, members: int) -> float:
+        """How often each of so many speaks."""
+        heard = members / MEMBERS_A_SECOND
+        return max(SAY_SECONDS, heard, members * members / self.words_a_second)
 
     def word(self, me: Member, queues: Iterable[str]) -> str:
         """This worker's next word."""
@@ -113,11 +121,6 @@ class Fleet:
         for name in names:
             self._last.pop(name, None)
             self._members.pop(name, None)
-
-
-def say_seconds(members: int) -> float:
-    """How often each of so many speaks."""
-    return max(SAY_SECONDS, members / MEMBERS_A_SECOND)
 
 
 def _parse(name: str, word: str, digest: str) -> Member | None:

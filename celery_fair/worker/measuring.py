@@ -15,7 +15,6 @@ from celery_fair.worker.fleet import (
     LOST_AFTER,
     SAY_SECONDS,
     Fleet,
-    say_seconds,
 )
 from celery_fair.worker.links import Answer, link_type
 from celery_fair.worker.sensor import Sensor
@@ -68,7 +67,9 @@ class Measuring:
             self.sensor.spawn_with(self._c.pool.spawn_n if is_green else lambda read: read())
         if self._connected_at is None:
             self._connected_at = monotonic()
-            self._has_fleet = kind_of_link is not None and kind_of_link.has_members
+            if kind_of_link is not None:
+                self._has_fleet = kind_of_link.has_members
+                self.fleet.words_a_second = kind_of_link.words_a_second
             self._policy.listen(self._has_fleet, self._connected_at)
 
     def tick(
@@ -125,7 +126,7 @@ class Measuring:
     def _join(self, company: int | None, now: float) -> None:
         """A new link has counted heads: speak at once, or within the round of a large fleet."""
         self._expected = company or 0
-        round_seconds = say_seconds(self._expected)
+        round_seconds = self.fleet.say_seconds_of(self._expected + 1)
         large = round_seconds > SAY_SECONDS
         self._say_at = now + (random.uniform(0.0, round_seconds) if large else 0.0)
         if not self._expected:

@@ -180,6 +180,17 @@ def test_a_larger_fleet_speaks_less_often():
     assert town.fleets["w0"].say_seconds == 4.0
 
 
+@pytest.mark.parametrize(
+    ("members", "bears", "seconds"),
+    [(4, 10_000, 1.0), (100, 10_000, 2.0), (1000, 10_000, 100.0), (1000, 50_000, 20.0)],
+)
+def test_a_fleet_speaks_no_oftener_than_its_broker_bears(members, bears, seconds):
+    fleet = Fleet("a")
+    fleet.words_a_second = bears
+    assert fleet.say_seconds_of(members) == seconds
+    assert members * members / fleet.say_seconds_of(members) <= bears
+
+
 NONSENSE = [
     '"slots": null',
     '"slots": "4"',

@@ -45,7 +45,11 @@ class Place:
         self.now = 1000.0
         monkeypatch.setattr(module, "monotonic", lambda: self.now)
         monkeypatch.setattr(module, "Sensor", FakeSensor)
-        monkeypatch.setattr(module, "link_type", lambda _: SimpleNamespace(has_members=has_members))
+        monkeypatch.setattr(
+            module,
+            "link_type",
+            lambda _: SimpleNamespace(has_members=has_members, words_a_second=50_000),
+        )
         self.policy = Policy(PolicySettings(reserve=0), slots=slots, now=self.now)
         c = SimpleNamespace(hostname="me", connection=None, hub=object())
         self.measuring = Measuring(c, self.policy, 0.25, lambda seconds: None)
