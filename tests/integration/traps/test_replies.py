@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 LIMIT_BYTES = 8192
 
 
-@pytest.mark.brokers("redis", "rabbitmq")
 def test_a_reply_over_two_hundred_queues_with_long_names_is_small(site):
     names = [f"customer-{number:04}.nightly-reports.eu-central" for number in range(200)]
     fair = {"queues": {"batch": names}, "batch_max_slots": 1}

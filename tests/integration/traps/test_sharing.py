@@ -6,32 +6,40 @@ import pytest
 
 LONG_SECONDS = 25.0
 RUN_SECONDS = 0.05
+HALF = {"batch_share": 0.5}
+"""The most that can be guaranteed, and so what is seen the soonest: about 1 s after a start."""
 
 
-@pytest.mark.brokers("redis", "rabbitmq")
-@pytest.mark.parametrize("naive", ["", "interactive_always_first"], ids=["cured", "naive"])
+@pytest.mark.parametrize(
+    ("broker", "naive"),
+    [("redis", ""), ("redis", "interactive_always_first"), ("rabbitmq", "")],
+    ids=["redis-cured", "redis-naive", "rabbitmq-cured"],
+    indirect=["broker"],
+)
 def test_batch_gets_its_share_among_many_empty_queues(site, naive):
     """A strict order starves the last queue; a rotation over mostly empty ones is no share."""
     queues = ["celery", "celery.batch", *(f"q{number}" for number in range(3, 21))]
     _flood(site)
-    site.start(naive, concurrency=2, queues=queues)
-    share = _batch_share(site, 120)
-    assert share < 0.05 if naive else 0.1 <= share <= 0.35, share
+    site.start(naive, concurrency=2, queues=queues, settings=HALF)
+    share = _batch_share(site, 80)
+    assert share < 0.05 if naive else 0.1 <= share <= 0.55, share
 
 
 @pytest.mark.parametrize("naive", ["", "interactive_always_first"], ids=["cured", "naive"])
 def test_batch_gets_its_share_of_children_that_live_for_a_few_tasks(site, naive):
     """What is owed is counted in the main process, which outlives them."""
     _flood(site)
-    site.start(naive, pool="prefork", concurrency=2, args=["--max-tasks-per-child=5"])
-    share = _batch_share(site, 60)
-    assert share < 0.05 if naive else share >= 0.08, share
+    site.start(
+        naive, pool="prefork", concurrency=2, args=["--max-tasks-per-child=5"], settings=HALF
+    )
+    share = _batch_share(site, 40)
+    assert share < 0.05 if naive else share >= 0.1, share
 
 
 def _flood(site):
     """More of both kinds than are run while the share is measured."""
     with site.app.producer_or_acquire() as producer:
-        for number in range(150):
+        for number in range(80):
             site.send("i.sleep", f"i{number}", RUN_SECONDS, producer=producer)
             site.send("b.sleep", f"b{number}", RUN_SECONDS, producer=producer)
 
@@ -81,8 +89,11 @@ def test_a_busy_worker_keeps_nothing_from_a_free_one(site, naive, refuted):
     assert site.journal.running() == ["long"]
 
 
-@pytest.mark.parametrize("naive", ["", "trust_the_prefetch_count"], ids=["cured", "naive"])
-@pytest.mark.parametrize("count", [0, 70_000])
+@pytest.mark.parametrize(
+    ("count", "naive"),
+    [(0, ""), (70_000, ""), (70_000, "trust_the_prefetch_count")],
+    ids=["none-cured", "many-cured", "many-naive"],
+)
 def test_a_prefetch_count_out_of_range_opens_no_gate(site, count, naive):
     """kombu switches prefetching off above 65535, and takes 0 for no limit: all would be pulled."""
     worker = site.start(naive, concurrency=2, env={"PREFETCH": str(count)})
@@ -91,7 +102,9 @@ def test_a_prefetch_count_out_of_range_opens_no_gate(site, count, naive):
     site.wait_status(worker, lambda status: status["kinds"]["batch"]["credit"] == 0)
     for number in range(20):
         site.send("b.late", f"b{number}")
+    if naive:
+        site.wait_held(worker, "batch", 20)
+        return
     site.ask(worker)
     site.ask(worker)
-    held = site.held(worker, "batch")
-    assert held == 20 if naive else held <= 1
+    assert site.held(worker, "batch") <= 1
