@@ -63,6 +63,8 @@ class Dispatcher:
         self._asking = False
         self._granted: tuple[Credits, int, int] | None = None
         self._thread: int | None = None
+        self._channels_thread: int | None = None
+        self._overdue: tuple[float, float] | None = None
         self._due = False
         self.watch_runs(math.inf, lambda request, seconds: None)
 
@@ -127,8 +129,19 @@ class Dispatcher:
         """
         self._thread = threading.get_ident()
 
-    def pump_if_due(self) -> None:
+    def give_back_in_this_thread(self) -> None:
+        """Use the consumer's channels in its own thread only, where timers have another.
+
+        Else a message might go back twice: by the timer, and with all that is unacknowledged as its
+        connection is lost. And a database's session is not made for two threads.
+        """
+        self._channels_thread = threading.get_ident()
+
+    def before_look(self) -> None:
         """Do what was left by another thread."""
+        overdue, self._overdue = self._overdue, None
+        if overdue is not None:
+            self.give_back_overdue(*overdue)
         if self._due:
             self.pump()
 
@@ -274,6 +287,9 @@ class Dispatcher:
         it will soon owe, and then nothing interactive comes, so that it never does. After
         ``longest_seconds`` also what goes back at some cost: the broker would do worse.
         """
+        if self._channels_thread not in (None, threading.get_ident()):
+            self._overdue = (hold_seconds, longest_seconds)
+            return
         now = monotonic()
         for kind, lane in self.lanes.items():
             window = self.windows[kind]

@@ -71,7 +71,8 @@ def forget_request(request: Any) -> None:
 def scheduled_requests(timer: Any) -> list[Any]:
     """The requests that wait for their ETA; Celery < 5.7 knows them by the entries of its timer."""
     if hasattr(state, "scheduled_requests"):
-        return list(state.scheduled_requests)
+        # A weak set can't be copied at once, and other threads write in it where there is no loop.
+        return [request for request in known_requests() if request in state.scheduled_requests]
     entries = [waiting.entry for waiting in list(timer.schedule._queue)]
     return [
         argument

@@ -59,7 +59,7 @@ class Scheduler:
             self.pool,
             batch_first=lambda: self.policy.pick(1, 1, monotonic()) == BATCH,
             others_may_take=lambda: self.measuring.fleet_workers > 1,
-            before_look=self.dispatcher.pump_if_due,
+            before_look=self.dispatcher.before_look,
             waker=self.waker,
             on_queues_changed=self._queues_changed,
         )
@@ -100,6 +100,8 @@ class Scheduler:
             internals.keep_prefetch(c)
         if c.hub is None and self.pool.one_task_a_turn:
             self.dispatcher.confine_to_this_thread()
+        if c.hub is None and all(window.looks for window in self.pulling.windows.values()):
+            self.dispatcher.give_back_in_this_thread()
         self.measuring.connect()
         self.dispatcher.connect(self.pulling.lanes, self.pulling.windows)
         self._queues_changed()

@@ -31,6 +31,9 @@ class Window:
     gives_back_to_the_front = False
     """Whether what is given back becomes its queue's next message, whatever its place was."""
 
+    looks = False
+    """Whether the dispatcher is told, in the consumer's thread, before each look at the broker."""
+
     def __init__(self, lane: Lane, consumer: Any) -> None:
         self.lane = lane
         self.consumer = consumer
@@ -69,6 +72,8 @@ class Window:
 
 class VirtualWindow(Window):
     """kombu's virtual transports ask the channel's QoS object before each look at the broker."""
+
+    looks = True
 
     def __init__(self, lane: Lane, consumer: Any, before_look: Callable[[], None]) -> None:
         super().__init__(lane, consumer)

@@ -6,6 +6,7 @@ STRIKE names what goes wrong in the worker's own process, as ``name`` or ``name:
 from __future__ import annotations
 
 import importlib
+import itertools
 import logging
 import os
 import signal
@@ -21,6 +22,7 @@ from celery_fair.worker.dispatcher import Dispatcher
 from celery_fair.worker.pools import EventletPool, GeventPool, Pool, SoloPool, ThreadPool
 from celery_fair.worker.slots import Slots
 from tests.apps import endings, naive
+from tests.apps.mixed import BATCH_QUEUE
 from tests.brokers.broker import Broker
 from tests.nodes.journal import record, recorded
 
@@ -68,6 +70,12 @@ def tick_in_a_thread() -> None:
         threading.Thread(target=tick, daemon=True).start()
 
     scheduler.Scheduler.connect = with_thread
+
+
+@naive.double
+def give_back_in_the_tick() -> None:
+    """What is overdue goes back in the thread that has found it: the timer's, without a loop."""
+    Dispatcher.give_back_in_this_thread = lambda self: None
 
 
 # tasks
@@ -182,7 +190,37 @@ def look_at_forks(_: str) -> None:
     os.register_at_fork(before=before)
 
 
+def lose_connections(every: str) -> None:
+    """One look in so many at a queue finds the connection lost, and the tick comes all the time."""
+    from amqp.exceptions import RecoverableConnectionError
+    from kombu.transport import filesystem
+
+    look, looks = filesystem.Channel._get, itertools.count(1)
+
+    def losing(self, queue):
+        if BATCH_QUEUE in queue and next(looks) % int(every) == 0:
+            record("lost", queue)
+            raise RecoverableConnectionError("as a strike has it")
+        return look(self, queue)
+
+    filesystem.Channel._get = losing
+    scheduler.TICK_SECONDS = 0.002
+
+
+def name_threads(_: str) -> None:
+    """Journal which thread gives a message back."""
+    give_back = internals.return_to_broker
+
+    def noting(message):
+        record("returned", threading.current_thread().name)
+        give_back(message)
+
+    internals.return_to_broker = noting
+
+
 STRIKES = {
+    "name_threads": name_threads,
+    "lose_connections": lose_connections,
     "audit_often": audit_often,
     "look_at_forks": look_at_forks,
     "revoke_at_a_time_limit": revoke_at_a_time_limit,

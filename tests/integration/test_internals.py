@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from unittest.mock import Mock
@@ -91,16 +92,46 @@ def test_celery_keeps_its_requests_in_sets():
 @pytest.mark.parametrize("make_timer", [Timer, ThreadTimer, GeventTimer])
 def test_requests_that_wait_for_their_time_are_known(make_timer):
     timer, request = make_timer(), object.__new__(Request)
+    request.id = "waits"
     if CELERY < (5, 7):
         entry = timer.call_after(60, print, (request,))
     else:
         assert "task_scheduled(req)" in source(strategy.default)
-        state.scheduled_requests.add(request)
+        state.task_scheduled(request)
         entry = timer.call_after(60, print)
     assert internals.scheduled_requests(timer) == [request]
+    state.task_ready(request)
     entry.cancel()
     timer.clear()
     timer.stop()
+
+
+@pytest.mark.skipif(not hasattr(state, "scheduled_requests"), reason="Celery 5.7")
+def test_celerys_books_are_read_while_another_thread_writes_in_them():
+    """A weak set that grows meanwhile can't be gone through: that raised in one of 200 ticks."""
+    requests = [object.__new__(Request) for _ in range(5000)]
+    for number, request in enumerate(requests):
+        request.id = number
+    ended = threading.Event()
+
+    def write():
+        while not ended.is_set():
+            for request in requests:
+                state.task_scheduled(request)
+            for request in requests:
+                state.task_ready(request)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for _ in range(200):
+            internals.scheduled_requests(None)
+    finally:
+        sys.setswitchinterval(interval)
+        ended.set()
+        writer.join()
 
 
 @pytest.mark.parametrize("shared", [True, False])

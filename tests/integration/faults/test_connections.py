@@ -246,3 +246,48 @@ def test_each_lane_consumes_from_the_replica_that_sentinel_promotes(site, pool, 
     site.journal.wait_finished("i after", "b after", timeout=AGAIN_SECONDS)
     wait_until(lambda: site.ask(worker)["sensor"]["available"], "the sensor to read")
     assert worker.running
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.brokers("filesystem")
+def test_a_tick_in_a_thread_of_its_own_goes_well_with_lost_connections(site, full):
+    """Where there is no event loop: consumer, timer and pool are threads, and lanes come and go."""
+    each = 500 if full else 40
+    for number in range(each):  # before the worker, since kombu reads files half written
+        site.send("i.sleep", f"i{number}", 0.002)
+        site.send("b.late", f"b{number}", 0.002)
+    worker = site.start(
+        concurrency=4, settings={"reserve": 1}, env={"STRIKE": "lose_connections:10"}
+    )
+    labels = {f"{kind}{number}" for kind in "ib" for number in range(each)}
+    wait_until(lambda: labels <= set(site.journal.finished()), "all to end", timeout=200)
+    assert len(site.journal.labels("lost")) > each // 10
+    books = wait_until(
+        lambda: not (books := site.ask(worker, "fair_books"))["in_use"] and books, "no slot in use"
+    )
+    assert books["active"] == 0
+    assert site.ask(worker)["slots"]["audited"] == 0
+    assert site.ask(worker, "fair_probe")["timers"] == 1
+    assert "Error in timer" not in worker.log_text()
+
+
+@pytest.mark.brokers("filesystem")
+@pytest.mark.parametrize("naive", ["", "give_back_in_the_tick"], ids=["cured", "naive"])
+def test_only_the_consumers_thread_uses_its_channels(site, naive):
+    """Timers have a thread of their own there, and a lost connection gives messages back too."""
+    site.block("b.until", "blocks")
+    for number in range(4):
+        site.send("b.sleep", f"b{number}")
+    site.start(
+        naive,
+        concurrency=1,
+        hoard=5,
+        settings={"hold_max_seconds": 1},
+        env={"STRIKE": "name_threads"},
+    )
+    site.journal.wait_count(4, "returned", LONG_SECONDS)
+    threads = set(site.journal.labels("returned"))
+    assert "MainThread" not in threads if naive else threads == {"MainThread"}
+    site.release()
+    site.journal.wait_count(5, timeout=LONG_SECONDS)
+    assert set(site.starts().values()) == {1}
