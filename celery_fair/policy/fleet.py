@@ -44,10 +44,12 @@ class FleetView:
     batch_finished: int | None = None
     unpaid_batch_seconds: float = 0.0
     """Slot-seconds of batch counted for workers since their last word, who turned out dead."""
+    fresh: bool = True
+    """Whether words are young enough to act on what runs elsewhere, or only on who is there."""
 
 
 def fleet_view(
-    me: Member, others: Iterable[Member], unpaid_batch_seconds: float = 0.0
+    me: Member, others: Iterable[Member], unpaid_batch_seconds: float = 0.0, *, fresh: bool = True
 ) -> FleetView:
     """Add up the last words of the other workers and this one's own, as of now."""
     members = [me, *(other for other in others if other.name != me.name)]
@@ -62,6 +64,7 @@ def fleet_view(
         batch_mean_seconds=_mean(m.batch_mean_seconds for m in members),
         batch_finished=sum(m.batch_finished for m in members),
         unpaid_batch_seconds=unpaid_batch_seconds,
+        fresh=fresh,
     )
 
 
@@ -118,6 +121,7 @@ class Place:
         "_seen_at",
         "cut_off",
         "in_sight",
+        "last_batch",
         "others_batch",
         "others_interactive",
         "segment",
@@ -130,7 +134,7 @@ class Place:
         self.view: FleetView | None = None
         self.in_sight = True
         self.cut_off = False
-        self.others_batch = self.others_interactive = 0
+        self.others_batch = self.others_interactive = self.last_batch = 0
         self._interactive = 0.0
         self._seen_at: float | None = None
         self.resize(slots)
@@ -140,12 +144,13 @@ class Place:
     ) -> None:
         """Take in a view; ``interactive`` and ``batch`` are what runs here, part of its sums."""
         self.view = view
-        self.in_sight = True
+        self.in_sight, self.cut_off = True, False
         if view is None:
-            self.others_batch = self.others_interactive = 0
+            self.others_batch = self.others_interactive = self.last_batch = 0
             self._seen_at = None
         else:
-            self.others_batch = max(0, view.running_batch - batch)
+            self.last_batch = max(0, view.running_batch - batch)
+            self.others_batch = self.last_batch if view.fresh else 0
             self._smooth(max(0, view.running_interactive - interactive), now)
         self.resize(slots)
 
@@ -160,31 +165,34 @@ class Place:
         self.segment = Segment.of(slots, self.view)
 
     def answers_for(self, guaranteed: int) -> float:
-        """The slots for whose guaranteed batch this worker cares; all of the fleet's in sight.
+        """The slots for whose guaranteed batch this worker cares: the fleet's if it knows them.
 
         A worker that is cut off cares for its own: the others, who don't see it, for theirs. Where
         nobody sees anybody those that own guaranteed slots care for their part of the whole, and
         the rest for their own slots, though much later (`trusts`).
         """
         segment = self.segment
-        if self.in_sight:
+        if self.knows:
             return segment.total
         part = 0 if self.cut_off else segment.tail(guaranteed)
         return segment.total * part / guaranteed if part else segment.last - segment.first
 
     @property
+    def knows(self) -> bool:
+        """Whether it is known what runs elsewhere: others are in sight, and their words young."""
+        return self.in_sight and (self.view is None or self.view.fresh)
+
+    @property
     def trusts(self) -> bool:
-        """Whether this worker leaves the guarantee to others whom it can't see for now."""
-        return not self.in_sight and not self.cut_off
+        """Whether this worker leaves the guarantee to others of whom it does not know enough."""
+        return not self.knows and not self.cut_off
 
     @property
     def others_free(self) -> int:
-        """Free slots of the other workers, as of their last word; none are known out of sight."""
-        if not self.in_sight:
-            return 0
+        """Free slots of the other workers, as far as they were known last."""
         segment = self.segment
         others = segment.total - (segment.last - segment.first)
-        return max(0, others - self.others_interactive - self.others_batch)
+        return max(0, others - self.others_interactive - self.last_batch)
 
     def _smooth(self, interactive: int, now: float) -> None:
         if self._seen_at is None:

@@ -66,9 +66,14 @@ def divide(
     segment = place.segment
     slots = segment.last - segment.first
     both = len(serves) == len(KINDS)
-    reserve = segment.head(fleet_reserve)
-    floating = fleet_reserve - place.others_free if place.in_sight else 0
-    usual = min(usual, segment.total - guaranteed - fleet_reserve) - place.others_interactive
+    usual = min(usual, segment.total - guaranteed - fleet_reserve)
+    if place.knows:
+        reserve = segment.head(fleet_reserve)
+        floating = fleet_reserve - place.others_free
+        usual -= place.others_interactive
+    else:  # nothing can float: all that is to be kept lies at the head of the line
+        reserve = segment.head(fleet_reserve + max(usual, 0))
+        floating = usual = 0
     none_kept = max(reserve, floating, floating + usual) <= 0
     leans = both and none_kept and _may_lean(load, mode, fleet_reserve)
     most = settings.interactive_max_slots

@@ -45,7 +45,7 @@ class Meter:
                 interactive = interactive or view.interactive_mean_seconds or 0.0
                 batch = batch or view.batch_mean_seconds or 0.0
             finished = finished if view.batch_finished is None else view.batch_finished
-        running = running_batch + place.others_batch
+        running = running_batch + place.last_batch
         return Traffic(total, rate, interactive, batch, running, finished)
 
     def member(self, name: str, slots: int, interactive: int, batch: int) -> Member:

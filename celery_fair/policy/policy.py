@@ -139,7 +139,10 @@ class Policy:
             self._share.scale(self.slots / max(place.segment.total, 1))
         if view is not None:
             self._share.owe(view.unpaid_batch_seconds)
+        knew, before = place.knows, self._answers_for()
         place.see(view, now, self.slots, self.running_interactive, self.running_batch)
+        if knew and not place.knows:
+            self._share.scale(self._answers_for() / max(before, 1))
         self._derive(now)
 
     def lose_sight(self, now: float, cut_off: bool = False) -> None:
@@ -151,11 +154,14 @@ class Policy:
         if place.view is None or (not place.in_sight and place.cut_off == cut_off):
             return
         self._share.moved(self.running_batch + place.others_batch, now)
-        guaranteed = self._settings.guaranteed(place.segment.total, self._share.share)
-        before = place.answers_for(guaranteed)
+        before = self._answers_for()
         place.lose_sight(cut_off)
-        self._share.scale(place.answers_for(guaranteed) / max(before, 1))
+        self._share.scale(self._answers_for() / max(before, 1))
         self._derive(now)
+
+    def _answers_for(self) -> float:
+        total = self._place.segment.total
+        return self._place.answers_for(self._settings.guaranteed(total, self._share.share))
 
     # What it may do.
 
@@ -315,7 +321,7 @@ class Policy:
         self._share.tick(
             now,
             waits=BATCH in self.serves and self._load.batch_waits,
-            running=traffic.batch_running,
+            running=self.running_batch + self._place.others_batch,
             share=share,
             slots=self._place.answers_for(guaranteed),
             batch_mean=traffic.batch_seconds,

@@ -16,6 +16,8 @@ from celery_fair.sim.worker import Lane, Worker
 
 _FORGET_SECONDS = 3.0
 """After how long without a word the others take a worker for dead."""
+_FRESH_SECONDS = 3.0
+"""Words that are older tell only who is there."""
 
 
 def run(scenario: Scenario, settings: PolicySettings, seed: int = 1) -> Result:
@@ -225,7 +227,7 @@ class Simulation:
         fresh = [
             member for at, member in self.words.values() if self.now - at < delay + _FORGET_SECONDS
         ]
-        worker.see(fleet_view(worker.word(), fresh))
+        worker.see(fleet_view(worker.word(), fresh, fresh=delay <= _FRESH_SECONDS))
 
     def _is_partitioned(self, worker: Worker) -> bool:
         return any(

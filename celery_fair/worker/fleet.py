@@ -27,6 +27,8 @@ NUMBERS = tuple(
     if field.name != "name"
 )
 """The fields of a word that count, and the types that they may have."""
+FRESH_SECONDS = 2.0
+"""Words that come less often tell who is there; what runs has changed since."""
 DECIMALS = 6
 
 
@@ -46,6 +48,8 @@ class Fleet:
         self._members: dict[str, Member] = {}
         self._counted: set[str] = set()
         self.words_a_second = WORDS_A_SECOND
+        self.company = 0
+        """How many others there seem to be, heard or not."""
 
     @property
     def known(self) -> int:
@@ -55,7 +59,7 @@ class Fleet:
     @property
     def say_seconds(self) -> float:
         """How often to speak: each word is heard by everybody."""
-        return self.say_seconds_of(len(self._last))
+        return self.say_seconds_of(max(len(self._last), self.company + 1))
 
     def say_seconds_of(self, members: int) -> float:
         """How often each of so many speaks."""
@@ -104,7 +108,8 @@ class Fleet:
             for name, member in self._members.items()
             if name != self.name and self._last[name][1] >= alive_after
         ]
-        return fleet_view(me, alive, self._unpaid({member.name for member in alive}, now))
+        unpaid = self._unpaid({member.name for member in alive}, now)
+        return fleet_view(me, alive, unpaid, fresh=self.say_seconds <= FRESH_SECONDS)
 
     def _unpaid(self, alive: set[str], now: float) -> float:
         """Batch of those who counted until now and have been silent: since when, nobody knows."""

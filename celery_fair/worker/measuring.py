@@ -109,8 +109,9 @@ class Measuring:
     def _on_answer(self, answer: Answer) -> None:
         now = monotonic()
         self._on_round_trip(self.sensor.latency_seconds)
+        self.fleet.company = answer.company or 0
         if self._say_at is None:
-            self._join(answer.company, now)
+            self._join(now)
         if answer.members:
             self._has_heard = True
             self.fleet.hear(answer.members, now, complete=answer.complete)
@@ -123,10 +124,10 @@ class Measuring:
             if heard:
                 self._policy.listen(False, now)
 
-    def _join(self, company: int | None, now: float) -> None:
+    def _join(self, now: float) -> None:
         """A new link has counted heads: speak at once, or within the round of a large fleet."""
-        self._expected = company or 0
-        round_seconds = self.fleet.say_seconds_of(self._expected + 1)
+        self._expected = self.fleet.company
+        round_seconds = self.fleet.say_seconds
         large = round_seconds > SAY_SECONDS
         self._say_at = now + (random.uniform(0.0, round_seconds) if large else 0.0)
         if not self._expected:

@@ -275,3 +275,15 @@ def test_while_it_listens_for_others_it_starts_no_batch():
     assert policy.credits(5.0).batch == 0
     policy.listen(False, 5.1)
     assert policy.pick(0, 1, 5.1) == BATCH
+
+
+def test_old_words_tell_who_is_there_and_not_what_runs():
+    policy = Policy(PolicySettings(reserve=2), slots=1, now=0.0)
+    old = FleetView(8, 8, 7, 0, 2, fresh=False)
+    policy.see_fleet(old, 0.0)
+    for second in range(6):
+        policy.see_fleet(old, float(second))
+        policy.observe(BOTH_WAIT, float(second))
+    assert policy.view(5.0).fleet_in_sight
+    assert policy.view(5.0).debt_seconds == pytest.approx(0.8 * 5)  # half of the fleet's
+    assert policy.pick(1, 1, 5.0) == BATCH

@@ -260,3 +260,23 @@ def test_in_a_flood_batch_has_its_share_while_workers_are_out_of_sight(apart):
     share = run(load, PolicySettings()).share()
     # The others promise what the one out of sight promises too, if it is the last.
     assert 0.85 * 0.2 <= share <= 0.3
+
+
+def test_a_large_fleet_whose_words_are_old_keeps_share_and_reserve():
+    """Acting on what ran elsewhere so long ago batch gets 0.16; of 100 workers, 50 s ago, 0.0."""
+    load = Scenario(
+        "large",
+        Work(uniform(0.15, 0.25), (Arrivals(180),)),
+        ENDLESS,
+        workers=24,
+        slots=1,
+        warmup=20,
+        duration=30,
+        grace=0,
+        fleet_delay_seconds=15.0,
+    )
+    assert run(load, PolicySettings()).share() == pytest.approx(0.2, abs=0.03)
+    quiet = replace(load, interactive=Work(constant(0.05), (Arrivals(12),)), warmup=70, grace=2)
+    result = run(quiet, PolicySettings())
+    assert result.wait(INTERACTIVE) <= 0.2
+    assert result.rate() >= 0.75 * 11.4
