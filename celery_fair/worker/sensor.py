@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import random
 from collections.abc import Callable, Iterable
 from time import monotonic
@@ -46,10 +47,16 @@ class Sensor:
         self.latency_seconds = 0.0
 
     def attach(self, hub: Any) -> None:
-        """Have answers read by this event loop."""
+        """Have answers read by this event loop.
+
+        What it watches is a descriptor of our own. A client library closes its own when a read
+        fails; epoll would then go on telling of a connection that forked children still have open,
+        under a number that the next link may be given.
+        """
+        self._unwatch()
         self._hub = hub
         if self._link is not None and not self._link.answers_at_once:
-            self._watched = self._link.fileno()
+            self._watched = os.dup(self._link.fileno())
             hub.add_reader(self._watched, self._on_readable)
 
     def spawn_with(self, spawn: Callable[[Callable[[], None]], Any]) -> None:
@@ -163,13 +170,17 @@ class Sensor:
         link, self._link = self._link, None
         if link is None:
             return
-        if self._watched is not None:
-            self._hub.remove(self._watched)
-            self._watched = None
+        self._unwatch()
         try:
             link.close()
         except Exception as error:
             logger.debug("closing the sensor's link: %r", error)
+
+    def _unwatch(self) -> None:
+        if self._watched is not None:
+            self._hub.remove(self._watched)
+            os.close(self._watched)
+            self._watched = None
 
     def leave(self, name: str) -> None:
         """Take a member out of the fleet, if the broker can be reached."""

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import itertools
 import logging
+import os
 import random
+import socket
+from collections.abc import Iterator
 
 import pytest
+from kombu.asynchronous import Hub
 
 from celery_fair.worker import sensor as module
 from celery_fair.worker.links import Answer
@@ -25,6 +29,7 @@ class FakeLink:
 
     def __init__(self, world: World) -> None:
         self.world = world
+        self.descriptor = world.descriptor
         self.left: list[str] = []
         if world.refuses:
             raise ConnectionError("refused")
@@ -36,7 +41,7 @@ class FakeLink:
             raise ConnectionError("reset")
 
     def fileno(self):
-        return 7
+        return self.descriptor
 
     def receive(self, timeout_seconds=0.0):
         if self.world.breaks:
@@ -69,11 +74,12 @@ class FakeHub:
 class World:
     """The broker as the link sees it, and the sensor's clock."""
 
-    def __init__(self, monkeypatch) -> None:
+    def __init__(self, monkeypatch, descriptor: int) -> None:
         self.now = 1000.0
         self.asked: list = []
         self.links: list[FakeLink] = []
         self.closed = 0
+        self.descriptor = descriptor
         self.refuses = self.breaks = False
         self.answer: Answer | None = Answer({"celery": 3, "celery.batch": 40}, {})
         monkeypatch.setattr(module, "monotonic", lambda: self.now)
@@ -100,8 +106,9 @@ class World:
 
 
 @pytest.fixture
-def world(monkeypatch) -> World:
-    return World(monkeypatch)
+def world(monkeypatch) -> Iterator[World]:
+    with open(os.devnull) as readable:
+        yield World(monkeypatch, readable.fileno())
 
 
 def test_before_the_first_answer_nothing_is_known(world):
@@ -253,6 +260,29 @@ def test_a_green_worker_asks_and_waits_in_a_greenlet(world):
 
 def test_closing_takes_the_reader_out_of_the_loop(world):
     world.tick()
-    assert list(world.hub.readers) == [7]
+    assert len(world.hub.readers) == 1
     world.sensor.close()
     assert world.hub.readers == {}
+
+
+def test_a_lost_connection_that_a_forked_child_still_has_is_watched_no_more(world):
+    """Else epoll tells of it for as long as the child lives, under the number of the next link."""
+    near, far = socket.socketpair()
+    inherited = os.dup(near.fileno())
+    world.descriptor, world.hub = near.fileno(), Hub()
+    world.sensor.attach(world.hub)
+    world.tick()
+    assert not world.hub.poller.poll(0)
+
+    def ask(queues, member):
+        far.close()
+        near.close()  # as a client library does, before anybody is told
+        raise ConnectionError("reset")
+
+    world.links[0].ask = ask
+    world.sensor._on_readable()
+    world.tick(10)
+    assert world.sensor.failures == 1
+    assert not world.hub.poller.poll(0)
+    os.close(inherited)
+    world.hub.close()
