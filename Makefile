@@ -1,7 +1,7 @@
 # Everything is one command on a machine with Python >= 3.10 and a package manager: `make test`.
 
 .NOTPARALLEL:
-.PHONY: help test lint unit integration faults chaos demo bench servers clean
+.PHONY: help test lint unit integration faults chaos demo bench soak servers clean
 
 VENV := .venv
 RUN := $(VENV)/bin/python -m
@@ -18,6 +18,7 @@ help:
 	@echo 'make lint         ruff and mypy'
 	@echo 'make demo         plain Celery against celery-fair, in a minute'
 	@echo 'make bench        the measurements of docs/benchmarks.md (hours)'
+	@echo 'make soak         mixed load on workers that are recycled: what grows (MINUTES=20)'
 	@echo 'make clean        remove what these have made'
 
 test: lint unit integration oldest
@@ -70,12 +71,21 @@ demo: $(VENV)/.has-demo
 bench: $(VENV)/.has-test servers
 	$(RUN) tests.benchmarks $(BENCH)
 
+# For instance MINUTES=20 BROKER=rabbitmq POOL=threads SEED=2 JSON=1.
+soak: $(VENV)/.has-soak servers
+	$(RUN) tests.soak $(and $(MINUTES),--minutes $(MINUTES)) $(and $(BROKER),--broker $(BROKER)) \
+	    $(and $(POOL),--pool $(POOL)) $(and $(SEED),--seed $(SEED)) $(and $(JSON),--json)
+
 # Without them their tests are skipped with the reason, but not where CI is set.
 servers:
 	@scripts/system-packages redis rabbitmq || test -z "$$CI"
 
 $(VENV)/.has-test: $(INSTALL_INPUTS)
 	@scripts/venv $(VENV) test,lint
+	@touch $@
+
+$(VENV)/.has-soak: $(INSTALL_INPUTS)
+	@scripts/venv $(VENV) test,soak
 	@touch $@
 
 $(OLDEST)/.has-test: $(INSTALL_INPUTS) scripts/oldest.txt
