@@ -485,12 +485,21 @@ def active_queues(consumer: Any) -> list[str]:
     return list(consumer._active_tags)
 
 
-def count_settled(channel: Any, settled: Callable[[int], None]) -> None:
-    """Call ``settled(delivery_tag)`` for each message that is acknowledged or rejected."""
+def count_settled(
+    channel: Any,
+    settled: Callable[[int], None],
+    lock: contextlib.AbstractContextManager[Any] | None = None,
+) -> None:
+    """Call ``settled(delivery_tag)`` for each message that is acknowledged or rejected.
+
+    Holding ``lock`` until that has been sent: a pool's thread may do it.
+    """
+    lock = lock or contextlib.nullcontext()
 
     def counting(method: Callable[..., Any], delivery_tag: int, *args: Any, **kwargs: Any) -> Any:
-        settled(delivery_tag)
-        return method(delivery_tag, *args, **kwargs)
+        with lock:
+            settled(delivery_tag)
+            return method(delivery_tag, *args, **kwargs)
 
     channel.basic_ack = partial(counting, channel.basic_ack)
     channel.basic_reject = partial(counting, channel.basic_reject)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from time import monotonic
 from typing import Any
 
@@ -18,6 +20,9 @@ MAX_PREFETCH = 65_535
 
 SILENT_SECONDS = 0.1
 """After so long without a message, nothing is on its way, also to a loop that is busy."""
+
+QUIET_SECONDS = 1.0
+"""The same where being wrong uses up one of a message's deliveries."""
 
 DELIVERY_COUNT = "x-delivery-count"
 KEPT_ARGUMENTS = ("x-expires", "x-single-active-consumer")
@@ -178,6 +183,8 @@ class AmqpWindow(Window):
     with each of them, don't cost a command each; a lane without lookahead is exact.
     """
 
+    _settling: AbstractContextManager[Any] = nullcontext()
+
     def __init__(self, lane: Lane, consumer: Any) -> None:
         super().__init__(lane, consumer)
         connection = consumer.channel.connection.client
@@ -187,7 +194,7 @@ class AmqpWindow(Window):
         self._paused: set[str] = set()
         self._keeps_some = False
         self._tally = Tally()
-        internals.count_settled(consumer.channel, self._settled)
+        internals.count_settled(consumer.channel, self._settled, self._settling)
         internals.reconnect_without_queue(consumer.channel)
 
     def delivered(self, message: Any) -> None:
@@ -310,6 +317,8 @@ class AmqpConsumerWindow(AmqpWindow):
     """
 
     def __init__(self, lane: Lane, consumer: Any) -> None:
+        # Between a look at a tally and a cancel there must be no ack, which lets another one come.
+        self._settling = threading.RLock()
         super().__init__(lane, consumer)
         self._counts_deliveries = False
         self._asked = 1
@@ -355,10 +364,11 @@ class AmqpConsumerWindow(AmqpWindow):
         return sum(max(tally.left, 0) for tally in self._tallies.values())
 
     def _follow(self) -> None:
-        room = self.lane.room()
-        if room > 0 and not self._shut:
-            self._serve_spent(room)
-        super()._follow()
+        with self._settling:
+            room = self.lane.room()
+            if room > 0 and not self._shut:
+                self._serve_spent(room)
+            super()._follow()
 
     def _serve_spent(self, room: int) -> None:
         """Consume anew where nothing more may be sent: it may be the only queue with messages.
@@ -383,24 +393,27 @@ class AmqpConsumerWindow(AmqpWindow):
         self._paused.clear()
         self._shut = False
 
-    def _is_silent(self) -> bool:
-        return monotonic() - self.lane.asked_at >= SILENT_SECONDS
+    def _is_silent(self, seconds: float = SILENT_SECONDS) -> bool:
+        return monotonic() - self.lane.asked_at >= seconds
 
     def _may_end(self, queue: Any) -> bool:
-        """Whether a consumer may be cancelled without the queue counting a delivery for it."""
+        """Whether nothing can be on its way, which the queue would take back and count."""
         if not (self._counts_deliveries or is_quorum(queue)):
             return True
         tag = internals.consumer_tags(self.consumer)[queue.name]
-        return self._tallies[tag].is_spent or self._is_silent()
+        return self._tallies[tag].is_spent
 
     def _pausable(self) -> list[str]:
-        ready = {queue.name for queue in self._active() if self._may_end(queue)}
+        """Once it is silent, of the queues that count deliveries too: a message may come just now,
+        but hardly each time."""
+        silent = self._is_silent(QUIET_SECONDS)
+        ready = {queue.name for queue in self._active() if silent or self._may_end(queue)}
         return [queue for queue in super()._pausable() if queue in ready]
 
     def _renew(self, queues: Sequence[str], count: int) -> None:
         """Have each of these queues send so many from now on, whatever it has sent."""
-        pausable = self._pausable()
         ready = {queue.name for queue in self._active() if self._may_end(queue)}
+        pausable = ready.intersection(self._pausable())
         queues = [queue for queue in queues if queue in self._paused or queue in ready]
         for queue in queues:
             if queue in pausable:

@@ -369,14 +369,23 @@ def test_a_quorum_queue_s_consumer_is_cancelled_only_when_nothing_is_on_its_way(
     """What the queue takes back then, it counts as a delivery, and drops a message after some."""
     rig = Rig(AmqpConsumerWindow, Queue("q", queue_arguments={"x-queue-type": "quorum"}))
     rig.begin()
-    rig.lane.asked_at = 0.0  # silent for long
-    assert ("cancel", "tag1") in rig.grant(4)
-    rig.deliver()
     rig.lane.asked_at = monotonic() + 60  # just now
-    assert rig.grant(0) == []  # three more may be on their way
+    assert rig.grant(4) == []  # one may be on its way
+    rig.deliver()
+    rig.start()
+    assert ("cancel", "tag1") in rig.grant(3)
+    rig.lane.asked_at = monotonic() + 60
+    assert rig.grant(0) == []  # and now three more
     for _ in range(3):
         rig.deliver()
     assert rig.grant(0) == [("cancel", "tag2")]
+
+
+def test_a_quorum_queue_s_consumer_is_cancelled_when_it_has_been_silent_for_a_while():
+    rig = Rig(AmqpConsumerWindow, Queue("q", queue_arguments={"x-queue-type": "quorum"}))
+    rig.begin()
+    rig.lane.asked_at = 0.0
+    assert rig.grant(0) == [("cancel", "tag1")]
 
 
 def test_a_quorum_queue_s_spent_consumer_is_cancelled_before_the_ack_that_would_let_more_come():
