@@ -16,13 +16,19 @@ LONG_SECONDS = 25.0
 def test_interactive_goes_first_whatever_priority_its_messages_have(site, naive):
     """S13: 0 is first on Redis and last on RabbitMQ, so here both brokers would be misled once."""
     first, last = (0, 9) if site.broker.name == "redis" else (9, 0)
+    worker = site.start(naive, pool="solo", concurrency=1)
+    site.send("b.sleep", "warm")
+    site.journal.wait_finished("warm", timeout=LONG_SECONDS)
+    site.ask(worker)
+    site.block("i.until", "blocker")
+    site.journal.wait_started("blocker", timeout=LONG_SECONDS)
     for number in range(6):
         site.send("b.sleep", f"b{number}", 0.05, priority=first)
     for number in range(3):
         site.send("i.sleep", f"i{number}", 0.05, priority=last)
-    site.start(naive, pool="solo", concurrency=1)
-    site.journal.wait_count(9, timeout=LONG_SECONDS)
-    order = "".join(label[0] for label in site.journal.started())
+    site.release()
+    site.journal.wait_count(11, timeout=LONG_SECONDS)
+    order = "".join(label[0] for label in site.journal.started()[2:])
     before_the_second_batch = order[: order.index("b", order.index("b") + 1)]
     done = before_the_second_batch.count("i")
     assert done < 3 if naive else done == 3, order
