@@ -175,14 +175,15 @@ def test_what_nobody_can_run_stays_where_it_is_until_somebody_can(site, naive, f
     assert site.starts()["b"] == 1
 
 
-@pytest.mark.parametrize("pool", ["threads", "solo"])
-def test_a_visibility_timeout_that_is_too_short_is_named_with_both_numbers(site, pool):
+def test_a_visibility_timeout_that_is_too_short_is_named_with_both_numbers(site, full):
     """D2: at the start for a time limit, and once for the first run that outlasts it.
 
     Solo's loop sees a long run only when it has ended.
     """
     impatient(site, 1)
-    worker = site.start(pool=pool, concurrency=1, conf={"task_time_limit": 77})
+    worker = site.start(
+        pool="solo" if full else "threads", concurrency=1, conf={"task_time_limit": 77}
+    )
     assert "F003: a time limit of 77 s does not fit into the visibility_timeout of 1 s" in (
         worker.log_text()
     )

@@ -152,7 +152,7 @@ def test_a_quorum_queue_s_delivery_limit_is_not_used_up(site, naive, shared_rabb
     shared_rabbitmq.ctl("set_policy", "-p", vhost, "limit", "celery", limit)
     site.app.conf.update(QUORUM)
     worker = site.start(naive, concurrency=2, conf=QUORUM)
-    count = 1000 if full else 200
+    count = 1000 if full else 100
     for number in range(0, count, 10):
         for kind, seconds in (("b", 0.005), ("i", 0.0)):
             labels = [f"{kind}{number + more}" for more in range(10)]
