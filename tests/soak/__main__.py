@@ -29,6 +29,8 @@ SAMPLE_SECONDS = 5.0
 FIRST_SECONDS = 90.0
 """The stretch before the first rest: each thing has happened once by then."""
 REST_SECONDS = 180.0
+STOCK_REST_SECONDS = 45.0
+"""Not longer: after a lost connection stock Celery keeps some of its requests for good."""
 LOOK_SECONDS = 0.2
 RECORD = "record.json"
 
@@ -138,13 +140,14 @@ class Soak:
 
     def rest(self) -> dict[str, Any]:
         """Wait until nothing waits or runs; the last sample, whether or not it came to that."""
-        end = self.now + REST_SECONDS
+        began = self.now
         self._sample_at = self.now
         while True:
             if self._look():
                 sample = self.samples[-1]
                 rested = [is_at_rest(sample[side.name], len(side.workers)) for side in self.sides]
-                if all(rested) or self.now > end:
+                ours, seconds = rested[0], self.now - began
+                if all(rested) or (ours and seconds > STOCK_REST_SECONDS) or seconds > REST_SECONDS:
                     return sample
                 for side in self.sides:
                     side.restore_slots()

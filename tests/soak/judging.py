@@ -51,7 +51,7 @@ def _findings(record: Record, folder: Path) -> Iterator[Finding]:
             yield verdict.judge_memory(name, ours, stock, per_minute)
     first, last = record["rests"]
     for name, rest in (("the first rest", first), ("the last rest", last)):
-        yield verdict.judge_rest(name, rest[OURS], 2)
+        yield verdict.judge_rest(name, rest[OURS], rest[STOCK])
     before, after = _kept(first, OURS), _kept(last, OURS)
     stock_before, stock_after = _kept(first, STOCK), _kept(last, STOCK)
     grown = {what: count - stock_before.get(what, count) for what, count in stock_after.items()}

@@ -24,6 +24,11 @@ from tests.soak.plan import RECYCLED, Act, Call
 
 SLOTS = 4
 STOP_SECONDS = 60.0
+CLOSE_CONNECTIONS = """
+[rabbit_networking:close_connection(Pid, "soak")
+ || [{pid, Pid}, {peer_port, Port}] <- rabbit_networking:connection_info_all([pid, peer_port]),
+    lists:member(Port, [%s])].
+"""
 QUEUES = (INTERACTIVE_QUEUE, BATCH_QUEUE)
 CALM_MALLOC = {"MALLOC_ARENA_MAX": "2"}
 """glibc gives each thread an arena of its own: on threads that would be the noise."""
@@ -70,15 +75,10 @@ class Servers:
         return cut
 
     def _cut_rabbitmq(self, ports: set[int]) -> int:
+        """In one call: each starts an Erlang machine, for seconds on a busy one."""
         assert self.rabbitmq
-        cut = 0
-        for line in self.rabbitmq.ctl("list_connections", "pid", "peer_port").splitlines()[1:]:
-            pid, port = line.split("\t")
-            if int(port) in ports:
-                with suppress(AssertionError):
-                    self.rabbitmq.ctl("close_connection", pid, "soak")
-                    cut += 1
-        return cut
+        self.rabbitmq.ctl("eval", CLOSE_CONNECTIONS % ",".join(map(str, ports)))
+        return len(ports)
 
 
 class Side:

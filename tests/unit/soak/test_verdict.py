@@ -123,17 +123,31 @@ def test_wild_values_do_not_move_the_slope():
 # counts
 
 
+AT_REST = {
+    "ready": {"celery": 0, "celery.batch": 0},
+    "unacknowledged": 0,
+    "probes": {"a": {"busy": {"held": 0, "reserved": 0}}, "b": {"busy": {"held": 0}}},
+}
+
+
 def rest(**changes):
-    sample = {
-        "ready": {"celery": 0, "celery.batch": 0},
-        "unacknowledged": 0,
-        "probes": {"a": {"busy": {"held": 0, "reserved": 0}}, "b": {"busy": {"held": 0}}},
-    }
-    return verdict.judge_rest("at rest", {**sample, **changes}, workers=2)
+    return verdict.judge_rest("at rest", {**AT_REST, **changes}, AT_REST)
 
 
 def test_at_rest_every_counter_is_zero():
-    assert rest() == verdict.Finding("at rest", True, "3 counters are 0")
+    told = "3 counters are 0; stock's left: none"
+    assert rest() == verdict.Finding("at rest", True, told)
+
+
+def test_what_the_stock_worker_keeps_is_told_and_is_not_ours():
+    finding = verdict.judge_rest("at rest", AT_REST, {**AT_REST, "unacknowledged": 6})
+    assert finding.passed
+    assert finding.text.endswith("stock's left: {'unacknowledged': 6}")
+
+
+def test_too_few_samples_prove_nothing():
+    few = Series([0.0, 5.0], [1.0, 1.0])
+    assert not judge(few, few).passed
 
 
 @pytest.mark.parametrize(
