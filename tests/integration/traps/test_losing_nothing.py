@@ -12,9 +12,11 @@ LONG_SECONDS = 25.0
 @pytest.mark.parametrize("naive", ["", "shut_under_a_pop"], ids=["cured", "naive"])
 def test_a_gate_that_shuts_during_a_pop_loses_nothing_to_a_sigkill(site, naive):
     """T1: a BRPOP in flight may have popped a message already, which then is in no Redis key."""
-    # With a share so small batch is not owed, and its lane stays shut, however slow the machine.
-    options = {"concurrency": 2, "settings": {"batch_share": 0.01}}
-    worker = site.start(naive, pool="threads", **options)
+    # However slow the machine: the BRPOP does not end by itself, and batch is not owed meanwhile.
+    conf = {"broker_transport_options": {"polling_interval": 60}}
+    settings = {"batch_share": 0.01}
+    worker = site.start(naive, pool="threads", concurrency=2, conf=conf, settings=settings)
+    wait_until(lambda: site.pops(worker) == 2, "a BRPOP a lane", timeout=LONG_SECONDS)
     site.block("i.until", "i0", "i1")  # no slot is free: the batch lane shuts, its BRPOP waits
     site.journal.wait_started("i0", "i1")
     site.wait_status(worker, lambda status: status["kinds"]["batch"]["credit"] == 0)
