@@ -31,9 +31,9 @@ lint: $(VENV)/.has-test
 unit: $(VENV)/.has-test
 	$(PYTEST) -n logical tests/unit
 
-# One after the other: they measure order and waiting times.
+# Two files at a time: they mostly wait. Each has servers of its own.
 integration: $(VENV)/.has-test servers
-	$(PYTEST) $(wildcard tests/integration tests/acceptance)
+	$(PYTEST) -n 2 --dist loadfile $(wildcard tests/integration tests/acceptance)
 
 .PHONY: oldest versions
 OLDEST := .venv-oldest
