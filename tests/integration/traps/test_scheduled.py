@@ -50,7 +50,7 @@ def test_at_rest_the_window_is_what_it_was(site, full):
     conf = {"task_acks_late": True}
     worker = site.start(pool="prefork", concurrency=2, conf=conf, settings=EXACT)
     _wait_window(site, worker)
-    for turn in range(40 if full else 2):
+    for turn in range(40 if full else 1):
         site.app.control.pool_grow(2, reply=True, limit=1, timeout=5)
         site.send("i.late", f"eta{turn}", countdown=0.5)
         site.send("b.retrying", f"retry{turn}", 1, 0.5)
