@@ -176,7 +176,7 @@ def test_each_lane_consumes_again_whatever_the_gate_did_when_the_connection_was_
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("pool", POOLS)
 def test_each_lane_consumes_again_when_the_broker_is_back(site, pool, start_redis, full):
-    if not full and pool not in ("threads", "gevent"):
+    if not full and pool != "threads":
         pytest.skip("with --full")
     server = start_redis(append_only=True)
     site.use(server.url)
@@ -184,7 +184,7 @@ def test_each_lane_consumes_again_when_the_broker_is_back(site, pool, start_redi
     run_both(site, "before")
     server.kill()
     with idle(worker):
-        time.sleep(60 if full else 5)
+        time.sleep(60 if full else 3)
     server.start()
     # Celery tries again after 2, 4, 6 … seconds, whoever is back meanwhile.
     worker.wait_for_log(r"(?s)Cannot connect.*(?<!pidbox: )Connected to redis", timeout=40)
@@ -204,7 +204,7 @@ def test_each_lane_consumes_again_after_a_silence(site, pool, reset, redis_serve
     worker = start(site, pool)
     run_both(site, "before")
     with proxy.silent(reset=reset), idle(worker):
-        time.sleep(60 if full else 5)
+        time.sleep(60 if full else 3)
     run_both(site, "after")
     assert set(site.starts().values()) == {1}
     assert worker.running
@@ -216,13 +216,15 @@ def test_connections_that_the_server_closes_while_a_lane_is_shut_cost_nothing(
     site, pool, redis_server, full
 ):
     """F4: a closed socket is readable for ever, and a shut lane does not read."""
+    if not full and pool != "threads":
+        pytest.skip("with --full")
     site.use(redis_server.url)
     worker = start(site, pool, settings={"reserve": 0, "protect_backlog": 1})
     shut = Shut(site, worker, pool, "shut")
     with redis_server.client() as client:
         client.config_set("timeout", 5 if full else 1)
     with idle(worker):
-        time.sleep(60 if full else 4)
+        time.sleep(60 if full else 3)
     shut.open()
     shut.wait_done()
     run_both(site, "after")
@@ -243,7 +245,9 @@ def sentinel(start_redis, tmp_path):
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("pool", ["threads", "gevent"])
-def test_each_lane_consumes_from_the_replica_that_sentinel_promotes(site, pool, sentinel):
+def test_each_lane_consumes_from_the_replica_that_sentinel_promotes(site, pool, sentinel, full):
+    if not full and pool != "threads":
+        pytest.skip("with --full")
     site.broker = Broker("redis", sentinel.url, "cache+memory://", {"master_name": MASTER})
     site.app.conf.update(site.broker.conf())
     worker = start(site, pool)
@@ -272,7 +276,7 @@ def test_a_tick_in_a_thread_of_its_own_goes_well_with_lost_connections(site, ful
     )
     labels = {f"{kind}{number}" for kind in "ib" for number in range(each)}
     wait_until(lambda: labels <= set(site.journal.finished()), "all to end", timeout=200)
-    assert len(site.journal.labels("lost")) > each // 10
+    assert len(site.journal.labels("lost")) >= 3
     books = wait_until(
         lambda: not (books := site.ask(worker, "fair_books"))["in_use"] and books, "no slot in use"
     )
@@ -338,7 +342,7 @@ def test_each_lane_consumes_again_from_rabbitmq(site, pool, fault, start_rabbitm
 def test_a_worker_killed_at_any_time_around_the_shutting_of_its_gate_loses_nothing(site, full):
     """F5: what a BRPOP has popped is in the worker alone until it is read."""
     draw = random.Random(5)
-    for turn in range(100 if full else 2):
+    for turn in range(100 if full else 1):
         worker = start(site, "threads", settings={"reserve": 0, "protect_backlog": 1})
         wait_one_pop_a_lane(site, worker, "threads")
         path = str(site.folder / f"open {turn}")
