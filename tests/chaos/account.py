@@ -88,19 +88,26 @@ class Account:
     """Popped by Redis' BRPOP for a worker that died before it could read the reply."""
     twice: tuple[History, ...]
     """Run again, since the worker or its connection died meanwhile."""
+    at_stop: tuple[History, ...]
+    """Run again, since Celery forgot at a warm shutdown that the task was running."""
     unasked: tuple[History, ...]
     """Run again for no such reason."""
 
     @property
     def extra_runs(self) -> int:
-        return sum(extra_runs(history) for history in self.twice + self.unasked)
+        return _extra(self.twice + self.at_stop + self.unasked)
+
+    @property
+    def extra_at_stop(self) -> int:
+        return _extra(self.at_stop)
 
     def line(self) -> str:
         parts = [f"{count} {outcome}" for outcome, count in self.outcomes.items()]
         return (
             f"{self.published} published = {' + '.join(parts)} + {self.at_broker} at the broker"
             f" + {len(self.unread)} popped and never read + {len(self.lost)} lost; "
-            f"{self.extra_runs} run again, of these {len(self.unasked)} for no reason"
+            f"{self.extra_runs} run again, of these {self.extra_at_stop} after a warm shutdown, "
+            f"{_extra(self.unasked)} for no reason"
         )
 
 
@@ -114,7 +121,8 @@ def settle(
     entries = list(entries)
     reach = _reach(entries, list(troubles))
     outcomes = dict.fromkeys(("done", "failed", "retried", "killed as asked"), 0)
-    lost, never_read, twice, unasked = [], [], [], []
+    lost, never_read = [], []
+    again: dict[str, list[History]] = {"died": [], "stopped": [], "nothing": []}
     published, still, known_unread = 0, 0, set(unread)
     for history in read(entries).values():
         published += history.published
@@ -128,10 +136,9 @@ def settle(
         if len(counted) + there < history.published:
             (never_read if history.key in known_unread else lost).append(history)
         if extra_runs(history):
-            excused = _excuses(history, reach) >= extra_runs(history)
-            (twice if excused else unasked).append(history)
+            again[_reason(history, reach)].append(history)
     return Account(
-        published, outcomes, still, tuple(lost), tuple(never_read), tuple(twice), tuple(unasked)
+        published, outcomes, still, tuple(lost), tuple(never_read), *map(tuple, again.values())
     )
 
 
@@ -177,6 +184,18 @@ def extra_runs(history: History) -> int:
     return max(0, len(history.runs) - history.published)
 
 
+def _extra(histories: Iterable[History]) -> int:
+    return sum(extra_runs(history) for history in histories)
+
+
+def _reason(history: History, troubles: list[Trouble]) -> str:
+    """Why a message was run again: something died, or was asked to stop, or nothing did."""
+    died = [trouble for trouble in troubles if trouble.what != "stop"]
+    if _excuses(history, died) >= extra_runs(history):
+        return "died"
+    return "stopped" if _excuses(history, troubles) >= extra_runs(history) else "nothing"
+
+
 def _reach(entries: list[Entry], troubles: list[Trouble]) -> list[Trouble]:
     """The troubles, each of a connection lasting until the worker has noticed it."""
     lost = defaultdict(list)
@@ -199,7 +218,7 @@ def _until_noticed(trouble: Trouble, lost: Mapping[str, list[float]]) -> Iterato
 def _concerns(trouble: Trouble, worker: str, pid: int | None) -> bool:
     if trouble.what == "child":
         return trouble.pid == pid
-    return trouble.what != "stop" and trouble.worker in ("", worker)
+    return trouble.worker in ("", worker)
 
 
 def _killed(history: History, troubles: list[Trouble]) -> int:

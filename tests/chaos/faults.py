@@ -26,7 +26,7 @@ Step = Callable[[], bool]
 def strike(site: Site, fault: Fault) -> list[Step]:
     """Do it; what remains to be done later, first to be tried when the fault has lasted."""
     worker = site.workers[fault.worker]
-    if fault.name != "restart_broker" and not is_up(worker):
+    if fault.name != "restart_broker" and not (is_up(worker) and worker not in site.stopping):
         return []
     return FAULTS[fault.name](site, worker, fault)
 
@@ -42,8 +42,10 @@ def _kill_worker(site: Site, worker: WorkerProcess, fault: Fault) -> list[Step]:
 
 
 def _start_again(site: Site, worker: WorkerProcess) -> bool:
-    with site.trouble("kill", worker):  # the children that a killed main process has left
-        worker.kill()
+    if worker.members():  # the children that a killed main process has left
+        with site.trouble("kill", worker):
+            worker.kill()
+    site.stopping.discard(worker)
     worker.spawn()
     return True
 
@@ -51,6 +53,7 @@ def _start_again(site: Site, worker: WorkerProcess) -> bool:
 def _stop_worker(site: Site, worker: WorkerProcess, fault: Fault) -> list[Step]:
     with site.trouble("stop", worker):
         worker.terminate()
+    site.stopping.add(worker)
 
     def start_again() -> bool:
         return not worker.running and _start_again(site, worker)

@@ -27,6 +27,7 @@ def text(outcome: Outcome) -> str:
     lines = [
         f"{name}: {outcome.account.line()}",
         f"{name}: {outcome.struck} faults in {outcome.seconds:.0f} s",
+        *(f"{name}: at rest, {worker}" for worker in outcome.grown),
         *(f"{name}: {failure}" for failure in failures(outcome)[:TOLD]),
     ]
     return "\n".join(lines)
@@ -38,6 +39,7 @@ def histories(outcome: Outcome) -> Iterator[str]:
     for what, found in (
         ("lost", account.lost),
         ("run twice for no reason", account.unasked),
+        ("run twice after a warm shutdown", account.at_stop),
         ("popped and never read", account.unread),
     ):
         for history in found[:TOLD]:
@@ -84,6 +86,7 @@ def compared(fair: Outcome, stock: Outcome) -> list[str]:
     found = []
     for what, ours, theirs in (
         ("run again", fair.account.extra_runs, stock.account.extra_runs),
+        ("run again at a stop", fair.account.extra_at_stop, stock.account.extra_at_stop),
         ("popped and never read", len(fair.account.unread), len(stock.account.unread)),
     ):
         if ours > theirs + 3 * max(theirs, 1) ** 0.5:

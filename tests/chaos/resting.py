@@ -15,14 +15,21 @@ POLL_SECONDS = 0.5
 
 Probe = Mapping[str, Any]
 
+ONCE_MORE = (
+    "broker sockets",
+    "Channel objects",
+    "Connection objects",
+    "Lane objects",
+    "LaneConsumer objects",
+)
+"""What there may be twice of: Celery keeps a lost connection until the next one is lost.
+
+Its ``Consumer`` remembers the timers of before, and with them the ETA tasks and the heartbeat.
+"""
 ALLOWED = {
-    "broker sockets": POOLED,
     "results sockets": POOLED,
     "closed tcp sockets": POOLED,
-    "descriptors": 3 * POOLED,
-    "Channel objects": 2 * POOLED,
     "Connection objects": 4 * POOLED,
-    "Request objects": 2,
 }
 """More than before that is none: what the pools of connections may hold, opened when first used."""
 
@@ -48,8 +55,26 @@ def complaints(name: str, before: Probe | None, probe: Probe) -> list[str]:
         return found
     if probe["slots"] != before["slots"]:
         found.append(f"{name}: {probe['slots']} slots instead of {before['slots']}")
-    for what, count in probe["kept"].items():
-        allowed = before["kept"].get(what, 0) + ALLOWED.get(what, 0)
-        if count > allowed:
-            found.append(f"{name}: {count} {what}, {before['kept'].get(what, 0)} before")
-    return found
+    return found + [
+        f"{name}: {count} {what}, {before['kept'].get(what, 0)} before"
+        for what, count in probe["kept"].items()
+        if count > _allowed(what, before["kept"])
+    ]
+
+
+def _allowed(what: str, before: Mapping[str, int]) -> int:
+    count = before.get(what, 0)
+    more = ALLOWED.get(what, 0) + (count if what in ONCE_MORE else 0)
+    if what in ("descriptors", "socket"):
+        more += before.get("broker sockets", 0) + 2 * POOLED
+    return count + more
+
+
+def grown(name: str, before: Probe, probe: Probe) -> str:
+    """All that a worker has more of than before, allowed or not."""
+    more = [
+        f"{what} {before['kept'].get(what, 0)} → {count}"
+        for what, count in probe.get("kept", {}).items()
+        if count > before["kept"].get(what, 0)
+    ]
+    return f"{name}, {probe.get('restarts')} reconnects: {', '.join(more) or 'nothing more'}"

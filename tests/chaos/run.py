@@ -17,7 +17,7 @@ from tests.chaos.account import Account, Key, Trouble, settle
 from tests.chaos.faults import Step, strike
 from tests.chaos.plan import Call, Plan
 from tests.chaos.progress import Progress
-from tests.chaos.resting import Probe, complaints, wait_rest
+from tests.chaos.resting import Probe, complaints, grown, wait_rest
 from tests.chaos.site import VISIBILITY_SECONDS, Site
 from tests.nodes.journal import Entry
 
@@ -41,6 +41,7 @@ class Outcome:
     stock: bool
     account: Account
     complaints: tuple[str, ...]
+    grown: tuple[str, ...]
     troubles: tuple[Trouble, ...]
     books: replay.Books | None
     seconds: float
@@ -69,6 +70,7 @@ class Chaos:
         self._faults = deque(plan.faults)
         self._later: list[Later] = []
         self._complaints: list[str] = []
+        self._grown: list[str] = []
         self._struck = 0
 
     def run(self, seconds: float) -> Outcome:
@@ -89,6 +91,7 @@ class Chaos:
             self.stock,
             account,
             tuple(self._complaints),
+            tuple(self._grown),
             tuple(self.site.troubles),
             books,
             time.monotonic() - begun,
@@ -121,7 +124,7 @@ class Chaos:
             self._do_what_is_due(ended)
             time.sleep(POLL_SECONDS)
         for later in self._later:
-            later.due = 0.0
+            later.due = time.monotonic()
 
     def _strike(self, ended: int) -> None:
         fault = self._faults.popleft()
@@ -177,6 +180,7 @@ class Chaos:
             if worker.running:
                 after = wait_rest(self.site, worker, probe)
                 self._complaints += complaints(worker.hostname, probe, after)
+                self._grown.append(grown(worker.hostname, probe, after))
 
     def _wait_quiet(self) -> None:
         """Until nothing is open, or nothing has ended for so long that nothing will."""

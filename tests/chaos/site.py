@@ -43,6 +43,8 @@ class Site:
         self.folder = folder
         self.journal = Journal(folder / "journal.jsonl")
         self.troubles: list[Trouble] = []
+        self.stopping: set[WorkerProcess] = set()
+        """Asked to stop; a second signal would have them stop at once."""
         self.server = self._server()
         self.results = RedisServer(_made(folder / "results"), name="results")
         self.broker = self._broker()

@@ -79,10 +79,18 @@ def test_a_second_run_needs_a_death_during_the_first():
     runs = ran(1.0, ack=1.1) + ran(20.0, ack=1.1, worker="w2")
     during, after = (Trouble("cut", "w1", at, at + 0.1) for at in (1.5, 9.0))
     elsewhere = Trouble("cut", "w2", 1.5, 1.6)
-    stopped = Trouble("stop", "w1", 1.5, 1.6)
     assert account(sent(), runs, troubles=[during]).twice
-    for trouble in (after, elsewhere, stopped):
+    for trouble in (after, elsewhere):
         assert account(sent(), runs, troubles=[trouble]).unasked
+
+
+def test_a_second_run_after_a_warm_shutdown_is_counted_by_itself():
+    runs = ran(1.0, ack=1.1) + ran(20.0, ack=1.1, worker="w2")
+    during, after = (Trouble("stop", "w1", at, at) for at in (1.5, 9.0))
+    found = account(sent(), runs, troubles=[during])
+    assert found.extra_at_stop == found.extra_runs == 1
+    assert not found.twice + found.unasked
+    assert account(sent(), runs, troubles=[after]).unasked
 
 
 def test_an_early_acknowledged_task_may_run_again_only_if_its_connection_died_at_its_start():
