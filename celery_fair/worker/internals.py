@@ -344,6 +344,25 @@ def return_unnoted(channel: Any, kept: deque[Unnoted]) -> None:
         kept.popleft()
 
 
+def unwatch_before_closing(channel: Any) -> None:
+    """Have a lost connection leave epoll before redis-py closes its socket.
+
+    kombu tries it after, in vain. A pool child that was forked meanwhile has the socket open still,
+    so that epoll goes on telling of it, under a number that the next connection is given: a BRPOP
+    is read that has no reply, and the loop waits for it, for a second or for ever.
+    """
+    # The channel's own class, made for its ``disconnect``.
+    connection_class, cycle = channel.async_pool.connection_class, channel.connection.cycle
+    disconnect = connection_class.disconnect
+
+    def unwatch_first(connection: Any, *args: Any, **kwargs: Any) -> None:
+        with contextlib.suppress(Exception):  # not connected, or not watched
+            cycle.poller.unregister(connection._sock)
+        disconnect(connection, *args, **kwargs)
+
+    connection_class.disconnect = unwatch_first
+
+
 def forget_pollers(hub: Any) -> None:
     """Take out of the loop what kombu's Redis transport leaves in it with each connection.
 

@@ -132,6 +132,7 @@ class Puller:
         internals.return_unnoted(channels[0], self._unnoted)
         for channel in channels:
             internals.keep_unnoted(channel, self._unnoted)
+            internals.unwatch_before_closing(channel)
 
     def _windows(self, lanes: Mapping[Kind, Lane], parts: Mapping[Kind, Any]) -> dict[Kind, Window]:
         if self._one_channel:

@@ -55,6 +55,12 @@ def forget_the_unnoted() -> None:
 
 
 @double
+def close_while_watched() -> None:
+    """A lost connection's socket is closed and then taken out of epoll, as kombu does."""
+    internals.unwatch_before_closing = lambda channel: None
+
+
+@double
 def pump_in_the_callback() -> None:
     """T3: the completion callback itself dispatches the next task."""
     pools.GeventPool.apply = Pool.apply

@@ -185,6 +185,17 @@ class Site:
                 with contextlib.suppress(redis.ResponseError):  # gone with another of its own
                     client.client_kill(one["addr"])
 
+    def cut_idle_pops(self, worker: WorkerProcess) -> None:
+        """Have Redis close the connections of shut lanes, once their last BRPOP is answered."""
+        with redis.Redis.from_url(self.broker.url, decode_responses=True) as client:
+
+            def idle() -> list[dict[str, str]]:
+                found = [one for one in _clients(worker, client) if one["cmd"] == "brpop"]
+                return [one for one in found if "b" not in one["flags"]]
+
+            for one in wait_until(idle, "a lane to be shut"):
+                client.client_kill(one["addr"])
+
     def starts(self) -> Counter[str]:
         return Counter(self.journal.started())
 

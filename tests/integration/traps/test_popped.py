@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 
+import psutil
 import pytest
 
 from tests.brokers.waiting import wait_until
@@ -39,3 +40,35 @@ def test_what_was_popped_when_the_broker_restarts_is_run(
         return
     site.journal.wait_finished("i", "b")
     assert site.starts() == {"i": 1, "b": 1, "after": 1}
+
+
+@pytest.mark.parametrize("naive", ["", "close_while_watched"], ids=["cured", "naive"])
+def test_a_connection_that_a_child_has_inherited_does_not_hold_up_the_loop(
+    site, redis_server, refuted, naive
+):
+    """Redis closes the idle connection of a shut lane, and a child still has its socket open.
+
+    The next connection is given the same number, and epoll tells of both under it.
+    """
+    site.use(redis_server.url)
+    worker = site.start(naive, pool="prefork", concurrency=2, settings={"reserve": 1})
+    wait_until(lambda: site.pops(worker) == 2, "both lanes to have a BRPOP in flight")
+    before = _children(worker)
+    next(iter(before)).kill()
+    wait_until(lambda: len(_children(worker) - before) == 1, "a child that has the sockets too")
+    site.block("i.until", "i0", "i1")
+    site.journal.wait_started("i0", "i1")
+    site.wait_status(worker, lambda status: status["kinds"]["batch"]["credit"] == 0)
+    site.cut_idle_pops(worker)
+    site.release()
+    site.journal.wait_finished("i0", "i1")
+    for number in range(10):
+        site.send("b.late", f"b{number}")
+    if naive:
+        refuted(lambda: len(site.journal.finished()) == 12)
+        return
+    site.journal.wait_finished(*(f"b{number}" for number in range(10)))
+
+
+def _children(worker) -> set[psutil.Process]:
+    return set(psutil.Process(worker.pid).children())
