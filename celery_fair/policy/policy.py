@@ -29,8 +29,9 @@ class Policy:
 
     __slots__ = (
         "_gate", "_known_credits", "_last_batch_start", "_limits", "_load", "_lookahead",
-        "_meter", "_place", "_reserve", "_serves_both", "_settings", "_share", "fleet_reserve",
-        "listening", "mode", "reserve", "running_batch", "running_interactive", "serves", "slots",
+        "_meter", "_owed_ceiling", "_place", "_reserve", "_serves_both", "_settings", "_share",
+        "fleet_reserve", "listening", "mode", "reserve", "running_batch", "running_interactive",
+        "serves", "slots",
     )  # fmt: skip
 
     def __init__(
@@ -232,7 +233,7 @@ class Policy:
             reserve=self.reserve,
             fleet_reserve=self.fleet_reserve,
             batch_ceiling=self._limits.batch_ceiling,
-            owed_ceiling=self._limits.owed_ceiling,
+            owed_ceiling=self._owed_ceiling,
             debt_seconds=self._share.debt_at(now),
             batch_owed=now >= self._share.owed_when,
             share=self._share.share,
@@ -314,6 +315,7 @@ class Policy:
             fleet_reserve=self.fleet_reserve,
             usual=self._reserve.usual(traffic),
         )
+        self._owed_ceiling = self._limits.owed_ceiling
         if self.listening:
             self._limits = replace(self._limits, batch_ceiling=0, owed_ceiling=0)
         self._known_credits: dict[tuple[int, int, int], Credits] = {}

@@ -47,8 +47,8 @@ def test_observing_keeps_celerys_order_and_counts_what_it_would_do(
     assert kinds["batch"]["running"] == kinds["interactive"]["running"] == 0
     assert kinds["batch"]["wait_seconds"]["count"] == 12
     assert status["slots"]["audited"] == 0
-    # One of them may run beside the reserve; the others would have waited for their turn.
-    assert 6 <= kinds["batch"]["would_have_held"] <= 11
+    # One of them may run beside the reserve, if the worker has looked for others by then.
+    assert 6 <= kinds["batch"]["would_have_held"] <= 12
     assert kinds["batch"]["held"] == 0
 
 

@@ -302,7 +302,10 @@ def test_only_the_consumers_thread_uses_its_channels(site, naive):
     )
     site.journal.wait_count(4, "returned", LONG_SECONDS)
     threads = set(site.journal.labels("returned"))
-    assert "MainThread" not in threads if naive else threads == {"MainThread"}
+    if naive:
+        assert "MainThread" not in threads
+        return  # two threads on one channel: what becomes of the messages is anybody's guess
+    assert threads == {"MainThread"}
     site.release()
     site.journal.wait_count(5, timeout=LONG_SECONDS)
     assert set(site.starts().values()) == {1}

@@ -269,6 +269,7 @@ def test_a_worker_that_never_saw_others_can_not_lose_them():
 def test_while_it_listens_for_others_it_starts_no_batch():
     policy = Policy(PolicySettings(reserve=0), slots=1, now=0.0)
     policy.listen(True, 0.0)
+    assert policy.view(0.0).owed_ceiling > 0  # what it will guarantee is no less for that
     policy.observe(NO_INTERACTIVE, 5.0)
     assert policy.pick(0, 1, 5.0) is None
     assert policy.pick(1, 1, 5.0) == INTERACTIVE
