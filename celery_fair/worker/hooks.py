@@ -29,6 +29,8 @@ class Hooks:
         c.update_strategies = _around(self._update_strategies, c.update_strategies)
         c.on_close = c.blueprint.on_close = _around(self._on_close, c.on_close)
         pool.apply_async = _around(dispatcher.apply_async, pool.apply_async)
+        if c.hub is not None:
+            c.hub.reset = _around(self._reset_hub, c.hub.reset)
 
     def enforce(self) -> None:
         """Hold what arrives, and know what waits for its time or its rate."""
@@ -59,6 +61,11 @@ class Hooks:
     def _limit_post_eta(self, limit: Callable[..., Any], request: Any, *args: Any) -> Any:
         internals.message_of(request).fair_lane.due()
         return self._limit_task(limit, request, *args)
+
+    def _reset_hub(self, reset: Callable[[], None]) -> None:
+        """A connection was lost, and Celery's loop forgets all that it was reading."""
+        internals.finish_results(self._c.hub)
+        reset()
 
     def _on_connection_error(self, handle: Callable[[Any], None], error: Any) -> None:
         """Hold nothing more, before Celery cleans up what is left of the connection."""

@@ -20,6 +20,9 @@ from celery.worker.request import Request
 
 SOCKET_TIMEOUT_SECONDS = 1.0
 REDIS_POLLER = "Transport.register_with_event_loop.<locals>.on_poll_start"
+RESULT_READER = "_recv_message"
+"""The generator of ``AsynPool``'s ``ResultHandler``, which stays with the loop until it has all."""
+RESULT_SECONDS = 1.0
 STALE_TAGS = 64
 """Cancelled consumers of a channel whose callback is kept for deliveries under way."""
 
@@ -361,6 +364,25 @@ def unwatch_before_closing(channel: Any) -> None:
         disconnect(connection, *args, **kwargs)
 
     connection_class.disconnect = unwatch_first
+
+
+def finish_results(hub: Any) -> None:
+    """Read to its end what a pool child is in the midst of sending, before ``Hub.reset``.
+
+    A result over 16 kB, such as any failure with its traceback, comes in two writes. ``reset``
+    forgets the reader that has had the first, and the next takes the rest for a new result: the
+    worker ends with "Unrecoverable error: UnpicklingError", as plain Celery's does, or that child's
+    results are never read again.
+    """
+    deadline = time.monotonic() + RESULT_SECONDS
+    for reader, _ in list(hub.readers.values()):
+        if getattr(reader, "__name__", "") == RESULT_READER:
+            # It ends with StopIteration, or with an error of its own: the child may be gone, and
+            # what it has told meets the lost connection.
+            with contextlib.suppress(Exception):
+                while time.monotonic() < deadline:
+                    next(reader)
+                    time.sleep(0.001)
 
 
 def forget_pollers(hub: Any) -> None:

@@ -10,15 +10,19 @@ import itertools
 import logging
 import os
 import signal
+import struct
 import threading
 import time
+from pathlib import Path
 
+from billiard.connection import Connection
 from celery import Celery
 from celery.worker import state
 from celery.worker.control import inspect_command
 
 from celery_fair.worker import internals, scheduler
 from celery_fair.worker.dispatcher import Dispatcher
+from celery_fair.worker.hooks import Hooks
 from celery_fair.worker.pools import EventletPool, GeventPool, Pool, SoloPool, ThreadPool
 from celery_fair.worker.slots import Slots
 from tests.apps import endings, naive
@@ -27,6 +31,9 @@ from tests.brokers.broker import Broker
 from tests.nodes.journal import record, recorded
 
 logger = logging.getLogger(__name__)
+
+TWO_WRITES = 16384
+"""Bytes: what is larger billiard sends in two writes."""
 
 # doubles, beside those of tests.apps.naive
 
@@ -76,6 +83,12 @@ def tick_in_a_thread() -> None:
 def give_back_in_the_tick() -> None:
     """What is overdue goes back in the thread that has found it: the timer's, without a loop."""
     Dispatcher.give_back_in_this_thread = lambda self: None
+
+
+@naive.double
+def forget_half_read_results() -> None:
+    """What a child is in the midst of sending when the connection is lost is forgotten."""
+    internals.finish_results = lambda hub: None
 
 
 # tasks
@@ -218,7 +231,29 @@ def name_threads(_: str) -> None:
     internals.return_to_broker = noting
 
 
+def send_half_until_reset(path: str) -> None:
+    """A large result comes in two parts: the second when the loop forgets what it was reading."""
+    send, reset = Connection._send_bytes, Hooks._reset_hub
+
+    def halting(self, buffer):
+        if len(buffer) <= TWO_WRITES:
+            return send(self, buffer)
+        self._send(struct.pack("!i", len(buffer)))
+        record("half", len(buffer))
+        while not Path(path).exists():
+            time.sleep(0.01)
+        time.sleep(0.05)
+        self._send(buffer)
+
+    def telling(self, wrapped):
+        Path(path).touch()
+        reset(self, wrapped)
+
+    Connection._send_bytes, Hooks._reset_hub = halting, telling
+
+
 STRIKES = {
+    "send_half_until_reset": send_half_until_reset,
     "name_threads": name_threads,
     "lose_connections": lose_connections,
     "audit_often": audit_often,
