@@ -91,9 +91,7 @@ def _run(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
             soak.live_through(plan)
             record["rests"].append(soak.rest())
         record |= soak.told()
-        for side in sides:
-            for worker in side.workers:
-                worker.stop(timeout=REST_SECONDS)
+        record["ends"] = {side.name: side.stop() for side in sides}
     (folder / RECORD).write_text(json.dumps(record))
     return record
 

@@ -58,6 +58,7 @@ def _findings(record: Record, folder: Path) -> Iterator[Finding]:
     yield verdict.judge_kept("what a worker keeps at rest", before, after, grown)
     probes = [probe for one in record["samples"] for probe in one[OURS]["probes"].values()]
     yield verdict.judge_audit(probe["audited"] for probe in probes)
+    yield verdict.judge_ends(record["ends"][OURS], record["ends"][STOCK])
     yield verdict.judge_tasks(*(_account(record, folder, side) for side in (OURS, STOCK)))
     logs = {path.name: path.read_text() for path in _logs(folder)}
     yield verdict.judge_log(logs, record["sides"][OURS]["cuts"])

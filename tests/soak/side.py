@@ -122,6 +122,15 @@ class Side:
         for worker in self.workers:
             worker.start(timeout=60)
 
+    def stop(self) -> dict[str, int | None]:
+        """Ask the workers to stop; the exit code of each, ``None`` if it does not."""
+        for worker in self.workers:
+            worker.terminate()
+        for worker in self.workers:
+            with suppress(AssertionError):
+                worker.wait(STOP_SECONDS)
+        return {worker.hostname: worker.exit_code for worker in self.workers}
+
     def close(self) -> None:
         for worker in self.workers:
             worker.close()

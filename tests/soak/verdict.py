@@ -163,6 +163,13 @@ def judge_audit(corrections: Iterable[int]) -> Finding:
     return Finding("the audit", not any(corrections), text)
 
 
+def judge_ends(ours: Mapping[str, int | None], stock: Mapping[str, int | None]) -> Finding:
+    """Each worker has lived to the end, and stopped when it was asked to; by its exit code."""
+    bad = {name: code for name, code in {**ours, **stock}.items() if code != 0}
+    text = f"exit codes other than 0 (None: it did not stop): {bad}" if bad else "all stopped"
+    return Finding("the end", not set(bad).intersection(ours), text)
+
+
 # tasks
 
 

@@ -182,6 +182,13 @@ def test_a_correction_of_the_audit_is_told():
     assert not verdict.judge_audit([0, 1, 0]).passed
 
 
+@pytest.mark.parametrize("code", [1, None])
+def test_a_worker_that_has_failed_or_hangs_is_told(code):
+    assert verdict.judge_ends({"a": 0}, {"b": 0}).passed
+    assert not verdict.judge_ends({"a": code}, {"b": 0}).passed
+    assert verdict.judge_ends({"a": 0}, {"b": code}).passed
+
+
 # tasks
 
 
