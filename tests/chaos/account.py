@@ -229,7 +229,8 @@ def _killed(history: History, troubles: list[Trouble]) -> int:
     return sum(
         any(
             trouble.what in DEATHS
-            and trouble.until >= at - GRACE_SECONDS
+            # The main process gives a killed child's task up seconds later.
+            and (trouble.what == "child" or trouble.until >= at - GRACE_SECONDS)
             and _concerns(trouble, worker, pid)
             and not _ended(history, worker, at)
             for trouble in troubles

@@ -15,38 +15,41 @@ POLL_SECONDS = 0.5
 
 Probe = Mapping[str, Any]
 
-ONCE_MORE = (
+AGAIN = (
     "broker sockets",
     "Channel objects",
     "Connection objects",
     "Lane objects",
     "LaneConsumer objects",
 )
-"""What there may be twice of: Celery keeps a lost connection until the next one is lost.
+"""What there may be as many again of, once and for each time that the broker went away.
 
-Its ``Consumer`` remembers the timers of before, and with them the ETA tasks and the heartbeat.
+Celery keeps a lost connection until the next is lost: its ``Consumer`` remembers the timers of
+before, and with them the ETA tasks and the heartbeat. kombu keeps one for good if it could not give
+back what was unacknowledged.
 """
 ALLOWED = {
     "results sockets": POOLED,
-    "closed tcp sockets": POOLED,
     "Connection objects": 4 * POOLED,
 }
 """More than before that is none: what the pools of connections may hold, opened when first used."""
 
 
-def wait_rest(site: Site, worker: WorkerProcess, before: Probe | None = None) -> Probe:
+def wait_rest(
+    site: Site, worker: WorkerProcess, before: Probe | None = None, outages: int = 0
+) -> Probe:
     """The last probe of a worker: at rest, and with nothing leaked, or after some patience."""
     end = time.monotonic() + REST_SECONDS
     probe: Probe = {}
     while time.monotonic() < end:
         probe = site.ask(worker, "chaos_probe") or probe
-        if probe and not complaints(worker.hostname, before, probe):
+        if probe and not complaints(worker.hostname, before, probe, outages):
             break
         time.sleep(POLL_SECONDS)
     return probe
 
 
-def complaints(name: str, before: Probe | None, probe: Probe) -> list[str]:
+def complaints(name: str, before: Probe | None, probe: Probe, outages: int = 0) -> list[str]:
     """What a worker at rest still holds, and what it has more of than before."""
     if "busy" not in probe:
         return [f"{name} does not answer: {probe}"]
@@ -58,15 +61,17 @@ def complaints(name: str, before: Probe | None, probe: Probe) -> list[str]:
     return found + [
         f"{name}: {count} {what}, {before['kept'].get(what, 0)} before"
         for what, count in probe["kept"].items()
-        if count > _allowed(what, before["kept"])
+        if count > _allowed(what, before["kept"], 1 + outages)
     ]
 
 
-def _allowed(what: str, before: Mapping[str, int]) -> int:
+def _allowed(what: str, before: Mapping[str, int], times: int) -> int:
     count = before.get(what, 0)
-    more = ALLOWED.get(what, 0) + (count if what in ONCE_MORE else 0)
-    if what in ("descriptors", "socket"):
-        more += before.get("broker sockets", 0) + 2 * POOLED
+    more = ALLOWED.get(what, 0)
+    if what in AGAIN:
+        more += times * count
+    elif what in ("descriptors", "socket", "closed tcp sockets"):
+        more += times * (before.get("broker sockets", 0) + POOLED)
     return count + more
 
 

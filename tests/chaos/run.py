@@ -176,10 +176,11 @@ class Chaos:
             else:
                 worker.wait_for(worker.is_ready, "being ready", timeout=STEP_SECONDS)
         self._wait_quiet()
+        outages = sum(trouble.what.startswith("broker") for trouble in self.site.troubles)
         for worker, probe in zip(self.site.workers, before, strict=True):
             if worker.running:
-                after = wait_rest(self.site, worker, probe)
-                self._complaints += complaints(worker.hostname, probe, after)
+                after = wait_rest(self.site, worker, probe, outages)
+                self._complaints += complaints(worker.hostname, probe, after, outages)
                 self._grown.append(grown(worker.hostname, probe, after))
 
     def _wait_quiet(self) -> None:

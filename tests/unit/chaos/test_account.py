@@ -66,6 +66,18 @@ def test_an_acknowledged_task_whose_process_was_killed_was_killed_as_asked(what)
     assert account(sent("i.early"), begun, troubles=[other]).lost
 
 
+def test_a_killed_childs_task_is_given_up_seconds_later():
+    begun = [
+        line("accepted", 1.0, accepted_by=77),
+        line("start", 1.0, pid=77),
+        line("acking", 4.0),
+    ]
+    killed = Trouble("child", "w1", 1.1, 1.1, pid=77)
+    found = account(sent("i.late"), begun, troubles=[killed])
+    assert found.outcomes["killed as asked"] == 1
+    assert not found.lost
+
+
 def test_an_unacknowledged_task_whose_worker_was_killed_must_come_back():
     killed = Trouble("kill", "w1", 1.5, 1.6)
     begun = [line("start", 1.0)]
