@@ -38,7 +38,7 @@ def draw(record: Record, path: Path) -> None:
 
 
 def _memory(record: Record, axes: Any) -> None:
-    _title(axes, "RSS of the main process, MB")
+    _title(axes, "RSS, main process, MB")
     judged: list[float] = []
     for side, colour in (("fair", OURS), ("stock", STOCK)):
         for node, style, width in (("lasting", "-", 1.8), ("recycled", ":", 1.0)):
@@ -49,11 +49,11 @@ def _memory(record: Record, axes: Any) -> None:
                 judged += [value for _, value in points if value == value]
     # A worker that has just been started is still small, which would flatten the rest.
     axes.set_ylim(min(judged) - 4, max(judged) + 2)
-    axes.legend(ncols=2, fontsize="small")
+    _legend(axes)
 
 
 def _children(record: Record, axes: Any) -> None:
-    _title(axes, "RSS of a pool child (mean), MB")
+    _title(axes, "RSS of a pool child, mean, MB (dips: new children)")
     for side, colour in (("fair", OURS), ("stock", STOCK)):
         points = _of_processes(
             record,
@@ -62,11 +62,11 @@ def _children(record: Record, axes: Any) -> None:
             lambda of: of["children_rss"] / max(of["children"], 1) / 2**20,
         )
         axes.plot(*_columns(points), color=colour, linewidth=1.2, label=_named(side))
-    axes.legend(ncols=2, fontsize="small")
+    _legend(axes)
 
 
 def _held(record: Record, axes: Any) -> None:
-    _title(axes, "held by both workers: celery-fair by kind; stock: reserved, not running")
+    _title(axes, "held by both workers")
     for kind, style in (("interactive", "-"), ("batch", "--")):
         points = [
             (sample["at"], sum(probe["waits"][kind]["held"] for probe in _probes(sample, "fair")))
@@ -83,18 +83,18 @@ def _held(record: Record, axes: Any) -> None:
         )
         for sample in record["samples"]
     ]
-    axes.plot(*_columns(points), color=STOCK, linewidth=1.0, label="stock")
-    axes.legend(ncols=3, fontsize="small")
+    axes.plot(*_columns(points), color=STOCK, linewidth=1.0, label="stock (reserved, not running)")
+    _legend(axes)
 
 
 def _backlog(record: Record, axes: Any) -> None:
-    _title(axes, "ready at the broker, messages")
+    _title(axes, "ready at the broker")
     for side, colour in (("fair", OURS), ("stock", STOCK)):
         for queue, style in (("celery", "-"), ("celery.batch", "--")):
             points = [(one["at"], one[side]["ready"][queue] or 0) for one in record["samples"]]
             label = f"{_named(side)}, {queue}"
             axes.plot(*_columns(points), style, color=colour, linewidth=1.2, label=label)
-    axes.legend(ncols=2, fontsize="small")
+    _legend(axes)
 
 
 def _acts(record: Record, axes: Any) -> None:
@@ -125,7 +125,14 @@ def _columns(points: Any) -> tuple[list[float], list[float]]:
 
 
 def _named(side: str) -> str:
-    return "celery-fair" if side == "fair" else "stock Celery"
+    return side
+
+
+def _legend(axes: Any) -> None:
+    """Beside the title, where it hides nothing."""
+    axes.legend(
+        loc="lower right", bbox_to_anchor=(1, 1), ncols=4, fontsize="x-small", frameon=False
+    )
 
 
 def _title(axes: Any, text: str) -> None:

@@ -232,6 +232,7 @@ EXPECTED = {
     "its connection is cut": r"consumer: Connection to broker lost\.",
     "Celery speaks of a setting when a connection is lost": r"\S+: CPendingDeprecationWarning: $",
     "the sensor's connection is cut": r"celery-fair: the sensor can't read the queues",
+    "the other worker is away, or its own connection": r"celery-fair: the other workers are out of",
     "a late task ends after its connection": r"Couldn't ack '?\d+'?, reason:",
     # RabbitMQ's ok to a window that was changed as the worker stopped; nobody waits for it.
     "an answer comes as its channel is closed": r"Received method \(60, [123]1\) during closing",
