@@ -8,11 +8,14 @@ from typing import Any
 
 from tests.nodes.journal import Journal
 from tests.soak import verdict
+from tests.soak.side import SLOTS
 from tests.soak.verdict import Finding, Series
 
 Record = dict[str, Any]
 
 OURS, STOCK = "fair", "stock"
+MOST_CREDIT = 2 * SLOTS * 4
+"""Of both lanes: no more than Celery would prefetch for each, with its multiplier of 4."""
 
 
 def judge(record: Record, folder: Path) -> Record:
@@ -54,6 +57,8 @@ def _findings(record: Record, folder: Path) -> Iterator[Finding]:
         yield verdict.judge_rest(name, rest[OURS], rest[STOCK])
     before, after = _kept(first, OURS), _kept(last, OURS)
     stock_before, stock_after = _kept(first, STOCK), _kept(last, STOCK)
+    windows = [kept.pop("prefetch", None) for kept in (before, after, stock_before, stock_after)]
+    yield verdict.judge_windows(windows[:2], windows[2:], MOST_CREDIT)
     grown = {what: count - stock_before.get(what, count) for what, count in stock_after.items()}
     yield verdict.judge_kept("what a worker keeps at rest", before, after, grown)
     probes = [probe for one in record["samples"] for probe in one[OURS]["probes"].values()]

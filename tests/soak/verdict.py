@@ -156,6 +156,17 @@ def judge_kept(
     return Finding(name, not grown, f"grown: {', '.join(grown)}; {text}" if grown else text)
 
 
+def judge_windows(ours: Sequence[int | None], stock: Sequence[int | None], most: int) -> Finding:
+    """What a worker may hold at rest, first and last.
+
+    Celery's one count is to come back to where it was; ours follow the reserve and the mean run
+    times, and are to stay within bounds.
+    """
+    passed = all(count is not None and 0 < count <= most for count in ours)
+    text = f"{ours[0]} → {ours[1]} messages, at most {most}; stock {stock[0]} → {stock[1]}"
+    return Finding("windows at rest", passed, text)
+
+
 def judge_audit(corrections: Iterable[int]) -> Finding:
     """The audit of slots had nothing to correct, whenever a worker was asked."""
     corrections = list(corrections)

@@ -177,6 +177,12 @@ def test_what_shrank_is_no_growth():
     assert verdict.judge_kept("kept", {"fds": 50}, {"fds": 48}, {"fds": -5}).passed
 
 
+@pytest.mark.parametrize("last", [0, 33, None])
+def test_a_window_that_is_gone_or_grows_without_bound_is_told(last):
+    assert verdict.judge_windows([7, 9], [16, 16], 32).passed
+    assert not verdict.judge_windows([7, last], [16, 16], 32).passed
+
+
 def test_a_correction_of_the_audit_is_told():
     assert verdict.judge_audit([0, 0]).passed
     assert not verdict.judge_audit([0, 1, 0]).passed
