@@ -29,6 +29,7 @@ from celery_fair import Fair
 from celery_fair.policy.gate import Gate
 from celery_fair.policy.load import Mode
 from celery_fair.worker import internals
+from celery_fair.worker.windows import RedisWindow
 from tests.apps import naive
 from tests.apps.mixed import BATCH_QUEUE, INTERACTIVE_QUEUE
 from tests.brokers.broker import Broker
@@ -317,7 +318,14 @@ def _busy(consumer):
         "scheduled in lanes": sum(lane.scheduled for lane in lanes),
         "unacknowledged": sum(len(getattr(window, "_unacked", ())) for window in windows),
         "audited": dispatcher.slots.audited,
+        "lanes shut": sum(map(_is_shut, windows)),
     }
+
+
+def _is_shut(window):
+    """Whether a lane takes nothing now, so that kombu's loop doesn't read its connection either."""
+    pulls = not isinstance(window, RedisWindow) or internals.is_pulling(window.consumer.channel)
+    return window.lane.room() <= 0 or not pulls
 
 
 def _descriptors(app):
