@@ -242,10 +242,9 @@ class Fair:
         publish = Publish(self, name, options.get("task_type"), args, kwargs, options, time.time())
         publish.mark_errbacks()
         publish.release_queue()
-        header = publish.header.as_dict()
-        options["headers"] = {**(options.get("headers") or {}), NAME: header}
+        headers = {**(options.get("headers") or {}), NAME: publish.header.as_line()}
         inner = options.get("router") or self.app.amqp.router
-        options["router"] = FairRouter(inner, publish, header)
+        options.update(headers=headers, router=FairRouter(inner, publish, headers))
 
     def prepare_eager(self, task: Any, args: Any, kwargs: Any, options: dict[str, Any]) -> None:
         """Give an eager call the header that its message would have had; no broker is asked."""
@@ -253,7 +252,7 @@ class Fair:
             _drop(options)
             return
         publish = Publish(self, task.name, task, args, kwargs, options, time.time())
-        options["headers"] = {**(options.get("headers") or {}), NAME: publish.header.as_dict()}
+        options["headers"] = {**(options.get("headers") or {}), NAME: publish.header.as_line()}
 
     def warn_lane(self, task: str, asked: Kind, queue: str | None, lane: Kind) -> None:
         """Say once a task that its queue belongs to the other kind."""

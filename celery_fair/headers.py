@@ -1,7 +1,13 @@
-"""The message header ``fair``: what a message says about its kind and its age."""
+"""The message header ``fair``: what a message says about its kind and its age.
+
+One short line of text, as in ``batch 1764457200.123456 {"tenant":"acme"}``: the kind, when it was
+first published, and as JSON what else there is to say, which mostly is nothing. py-amqp decodes a
+table of the same in four times as many steps of Python, a fifth of what a message costs us in all.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
@@ -11,6 +17,9 @@ NAME: Final = "fair"
 
 #: Identifiers are cut at this length, so that a publisher can't make every worker carry a novel.
 MAX_TEXT: Final = 256
+
+#: What is longer was not written here: six characters for each of two identifiers' and some names.
+MAX_LENGTH: Final = 4096
 
 #: Epoch seconds past the year 5000 are noise, and could overflow sums further on.
 MAX_TIME: Final = 1e11
@@ -39,15 +48,17 @@ class FairHeader(NamedTuple):
         or two bad times make the header unreadable.
         """
         try:
-            raw = headers[NAME]  # type: ignore[index]
-            kind = raw["kind"]
+            line = headers[NAME]  # type: ignore[index]
+            if type(line) is not str or len(line) > MAX_LENGTH:
+                return None
+            kind, first_published, *more = line.split(" ", 2)
             # The constants, not the message's own strings, go on from here.
             known: Kind | None = (
                 INTERACTIVE if kind == INTERACTIVE else BATCH if kind == BATCH else None
             )
-            get = raw.get
-            first = _time(get("first_published"))
-            ready = _time(get("ready_at"))
+            get = _decoded(more).get
+            first = _time(_number(first_published))
+            ready = _time(get("ready_at", first))
             if known is None or (first is None and ready is None):
                 return None
             return cls(
@@ -61,21 +72,34 @@ class FairHeader(NamedTuple):
         except Exception:  # hostile mappings may raise anything; a worker must outlive them
             return None
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the header as it travels; fields that say nothing stay at home.
-
-        On RabbitMQ each one costs the worker some microseconds to decode.
-        """
-        written: dict[str, Any] = {"kind": self.kind, "first_published": self.first_published}
+    def as_line(self) -> str:
+        """Return the header as it travels; what says nothing stays at home."""
+        more: dict[str, Any] = {}
         if self.ready_at != self.first_published:
-            written["ready_at"] = self.ready_at
+            more["ready_at"] = self.ready_at
         if self.request_id is not None:
-            written["request_id"] = self.request_id
+            more["request_id"] = self.request_id
         if self.tenant is not None:
-            written["tenant"] = self.tenant
+            more["tenant"] = self.tenant
         if self.covers_children:
-            written["covers_children"] = True
-        return written
+            more["covers_children"] = True
+        line = f"{self.kind} {self.first_published!r}"
+        return f"{line} {json.dumps(more, separators=(',', ':'))}" if more else line
+
+
+def _number(text: str) -> object:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _decoded(more: list[str]) -> Mapping[str, object]:
+    try:
+        found = json.loads(more[0]) if more else {}
+    except (ValueError, RecursionError):
+        return {}
+    return found if type(found) is dict else {}
 
 
 def _time(value: object) -> float | None:

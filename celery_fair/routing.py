@@ -9,6 +9,7 @@ from celery.app.routes import Router
 from celery.utils.collections import lpmerge
 
 from celery_fair.errors import SettingsError
+from celery_fair.headers import NAME
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS, Kind
 from celery_fair.publish import Publish
 
@@ -60,10 +61,10 @@ class FairRouter:
     nothing is shared between threads.
     """
 
-    def __init__(self, inner: Any, publish: Publish, header: dict[str, Any]) -> None:
+    def __init__(self, inner: Any, publish: Publish, headers: dict[str, Any]) -> None:
         self.inner = inner
         self.publish = publish
-        self.header = header
+        self.headers = headers
 
     def route(
         self,
@@ -119,10 +120,11 @@ class FairRouter:
         """Let the kind follow a mapped queue: the worker serves a message by its queue's lane."""
         publish = self.publish
         lane = publish.fair.lanes.get(queue)
-        if lane is None or lane == self.header["kind"]:
+        if lane is None or lane == publish.header.kind:
             return
         if publish.asked is None and publish.kept is None:
-            self.header["kind"] = lane
+            publish.header = publish.header._replace(kind=lane)
+            self.headers[NAME] = publish.header.as_line()
             for errback in publish.marked:
                 errback["options"]["kind"] = lane
         elif publish.asked is not None:

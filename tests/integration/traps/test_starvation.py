@@ -107,7 +107,7 @@ def test_a_publisher_whose_clock_is_off_moves_no_mode(site, hours, naive):
     worker = site.start(naive, concurrency=4, settings={"protect_wait_seconds": 5})
     for number in range(4):
         at = time.time() + 3600 * hours
-        header = FairHeader("interactive", at, at).as_dict()
+        header = FairHeader("interactive", at, at).as_line()
         _send_raw(site, "i.sleep", f"i{number}", header)
         site.journal.wait_finished(f"i{number}")
         site.ask(worker)

@@ -131,7 +131,7 @@ def _recorded() -> Iterator[Log]:
     log = Log([], [])
 
     def note(sender: str, routing_key: str, headers: dict[str, Any], **_: Any) -> None:
-        log.rows.append((sender.rpartition(".")[2], routing_key, headers["fair"]["kind"]))
+        log.rows.append((sender.rpartition(".")[2], routing_key, headers["fair"].split()[0]))
         log.headers.append({"task": sender.rpartition(".")[2], **headers})
 
     signals.after_task_publish.connect(note, weak=False)

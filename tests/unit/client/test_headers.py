@@ -13,24 +13,39 @@ from hypothesis import strategies as st
 
 from celery_fair import FairHeader
 
-GOOD = {"kind": "batch", "first_published": 100.0, "ready_at": 160.0}
 
-
-def read(**changes: Any) -> FairHeader | None:
-    return FairHeader.read({"fair": {**GOOD, **changes}})
+def read(kind: str = "batch", first: str = "100.0", **more: Any) -> FairHeader | None:
+    """Read a header that says all this, and that it was ready at 160 unless told otherwise."""
+    more = {"ready_at": 160.0, **more}
+    return FairHeader.read({"fair": f"{kind} {first} {json.dumps(more)}"})
 
 
 def test_what_is_written_is_read() -> None:
     header = FairHeader("batch", 100.0, 160.0, "request-1", "acme", covers_children=True)
-    assert FairHeader.read({"fair": json.loads(json.dumps(header.as_dict()))}) == header
+    line = header.as_line()
+    assert line.startswith('batch 100.0 {"ready_at":160.0,"request_id":"request-1",')
+    assert FairHeader.read({"fair": line}) == header
+
+
+@pytest.mark.parametrize("wild", ["a b\n{}", "\u65e5\u672c" * 128, '"' * 256, "\x00" * 256])
+def test_whatever_text_is_written_is_read(wild: str) -> None:
+    header = FairHeader("interactive", 1.25, 1.25, request_id=wild, tenant=wild)
+    assert FairHeader.read({"fair": header.as_line()}) == header
 
 
 def test_what_says_nothing_isnt_written() -> None:
-    assert FairHeader("batch", 100.0, 160.0).as_dict() == GOOD
+    assert FairHeader("batch", 100.0, 100.0).as_line() == "batch 100.0"
+    assert FairHeader("batch", 100.0, 160.0).as_line() == 'batch 100.0 {"ready_at":160.0}'
+
+
+def test_a_time_keeps_all_its_digits() -> None:
+    at = 1764457200.1234567
+    header = FairHeader("batch", at, at)
+    assert FairHeader.read({"fair": header.as_line()}) == header
 
 
 def test_a_clock_an_hour_off_is_accepted_as_it_is() -> None:
-    header = read(first_published=1_000_000_000.0 - 3600, ready_at=1_000_000_000.0 + 3600)
+    header = read(first="999996400", ready_at=1_000_000_000.0 + 3600)
     assert header == FairHeader("batch", 999_996_400.0, 1_000_003_600.0)
 
 
@@ -39,37 +54,54 @@ def test_no_header_is_none(headers: Any) -> None:
     assert FairHeader.read(headers) is None
 
 
-@pytest.mark.parametrize("fair", [[], "batch", 1, {}, [["kind", "batch"]], {"kind": "batch"}])
+@pytest.mark.parametrize(
+    "fair",
+    [[], "batch", "", " ", "batch ", 1, {}, b"batch 1", {"kind": "batch", "first_published": 1.0}],
+)
 def test_a_header_of_another_shape_is_none(fair: Any) -> None:
     assert FairHeader.read({"fair": fair}) is None
 
 
-@pytest.mark.parametrize("kind", ["Batch", "", None, 1, True, ["batch"], {"batch": 1}, b"batch"])
+@pytest.mark.parametrize("kind", ["Batch", "", "urgent", "1", "interactive,batch", "b\xe4tch"])
 def test_an_unknown_kind_is_no_header(kind: Any) -> None:
     assert read(kind=kind) is None
 
 
 BAD_TIMES = [None, "1", True, math.nan, math.inf, -math.inf, -1.0, 1e300, 10**400, [], {}]
+BAD_TEXTS = ["", "x", "None", "nan", "inf", "-inf", "-1.0", "1e300", "9" * 400, "[]", "0x10"]
+
+
+@pytest.mark.parametrize("bad", BAD_TEXTS)
+def test_without_its_first_publish_a_message_is_as_old_as_it_is_ready(bad: str) -> None:
+    assert read(first=bad) == FairHeader("batch", 160.0, 160.0)
 
 
 @pytest.mark.parametrize("bad", BAD_TIMES)
-def test_a_bad_time_takes_the_value_of_the_other(bad: Any) -> None:
-    assert read(first_published=bad) == FairHeader("batch", 160.0, 160.0)
+def test_without_a_time_of_its_own_a_message_was_ready_when_first_published(bad: Any) -> None:
     assert read(ready_at=bad) == FairHeader("batch", 100.0, 100.0)
 
 
 @pytest.mark.parametrize("bad", BAD_TIMES)
 def test_two_bad_times_are_no_header(bad: Any) -> None:
-    assert read(first_published=bad, ready_at=bad) is None
+    assert read(first="never", ready_at=bad) is None
 
 
-@pytest.mark.parametrize("bad", [1, 1.5, True, [], {}, b"x", ""])
+@pytest.mark.parametrize("more", ["{", "[]", "null", "1", "[" * 3_000, "{'ready_at': 160}", "\x00"])
+def test_what_else_it_says_may_be_nonsense(more: str) -> None:
+    assert FairHeader.read({"fair": f"batch 100 {more}"}) == FairHeader("batch", 100.0, 100.0)
+
+
+def test_a_header_longer_than_any_written_is_none() -> None:
+    assert read(tenant="t" * 4_096) is None
+
+
+@pytest.mark.parametrize("bad", [1, 1.5, True, [], {}, None, ""])
 def test_a_bad_identifier_is_dropped(bad: Any) -> None:
     assert read(request_id=bad, tenant=bad) == FairHeader("batch", 100.0, 160.0)
 
 
 def test_identifiers_are_cut_to_256() -> None:
-    header = read(request_id="r" * 10_000, tenant="t" * 256)
+    header = read(request_id="r" * 3_000, tenant="t" * 256)
     assert header is not None
     assert (header.request_id, header.tenant) == ("r" * 256, "t" * 256)
 
@@ -106,8 +138,17 @@ anything = st.recursive(
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
     max_leaves=8,
 )
-fields = st.sampled_from(["kind", "first_published", "ready_at", "request_id", "tenant"])
-near_misses = st.dictionaries(fields, anything | st.sampled_from(["batch", "interactive", 1e9]))
+numbers = st.floats() | st.integers() | st.sampled_from([0, -1, 1e9, 4e9, 1e11, "1e9", None])
+others = st.dictionaries(
+    st.sampled_from(["ready_at", "request_id", "tenant", "covers_children"]), anything | numbers
+)
+kinds = st.sampled_from(["batch", "interactive", "urgent", ""]) | st.text()
+near_misses = st.builds(
+    lambda kind, first, more: f"{kind} {first} {more}",
+    kinds,
+    numbers | st.text(),
+    others.map(str) | others.map(lambda more: json.dumps(more, default=str)) | st.text(),
+)
 
 
 @given(

@@ -13,7 +13,7 @@ import celery
 import pytest
 from celery import Celery, Task
 
-from celery_fair import Fair, NotInstalled, UnknownKind, fair_task, inherit_kind
+from celery_fair import Fair, FairHeader, NotInstalled, UnknownKind, fair_task, inherit_kind
 from celery_fair.task import Globs
 
 BATCH, INTERACTIVE = ("celery.batch", "batch"), ("celery", "interactive")
@@ -204,8 +204,9 @@ def test_who_asked_is_written_as_text_of_a_bounded_length(tasks: Any, sent: Sent
     request = uuid.uuid4()
     tasks["plain"].apply_async(request_id=request, tenant="t" * 1000)
     (message,) = sent()
-    assert message.headers["fair"]["request_id"] == str(request)
-    assert message.headers["fair"]["tenant"] == "t" * 256
+    header = FairHeader.read(message.headers)
+    assert header is not None
+    assert (header.request_id, header.tenant) == (str(request), "t" * 256)
 
 
 # -- which of two wins ----------------------------------------------------------------------------

@@ -28,8 +28,7 @@ class Request:
 
     def __init__(self, kind=None, queue="celery", ready_at=None) -> None:
         at = time.time() if ready_at is None else ready_at
-        fair = {"kind": kind, "first_published": at, "ready_at": at}
-        self._message = SimpleNamespace(headers={"fair": fair} if kind else {})
+        self._message = SimpleNamespace(headers={"fair": f"{kind} {at!r}"} if kind else {})
         self.delivery_info = {"routing_key": queue}
 
     def on_success(self, *_):
