@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 
 class Mode(str, Enum):
@@ -49,8 +50,7 @@ class Load:
         return self.interactive_backlog > 0
 
 
-@dataclass(frozen=True, slots=True)
-class Credits:
+class Credits(NamedTuple):
     """How many messages each lane may hold: received, not yet given to the pool."""
 
     interactive: int

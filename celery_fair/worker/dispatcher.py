@@ -42,7 +42,7 @@ class Dispatcher:
     ) -> None:
         self.policy = policy
         self.pool = pool
-        self.slots = Slots(self._slot_freed)
+        self.slots = Slots()
         self.arrivals = Arrivals()
         self.waits = Waits()
         self.dispatched = dict.fromkeys(KINDS, 0)
@@ -54,7 +54,6 @@ class Dispatcher:
         self.spare = 0
         """How many slots autoscale may still add: Celery grows the pool only by what is held."""
         self.lock = threading.RLock()
-        self.wake: Callable[[], None] = self.pump
         self.kind_of_queue = kind_of_queue
         self._process_task = process_task
         self._call_later = call_later
@@ -62,11 +61,18 @@ class Dispatcher:
         self._pump_again = False
         self._asking = False
         self._granted: tuple[Credits, int, int] | None = None
+        self._followers: list[Callable[[], None]] = []
         self._thread: int | None = None
         self._channels_thread: int | None = None
         self._overdue: tuple[float, float] | None = None
         self._due = False
+        self.wake_by(self.pump)
         self.watch_runs(math.inf, lambda request, seconds: None)
+
+    def wake_by(self, wake: Callable[[], None]) -> None:
+        """Call ``wake``, from any thread, to have the loop look at the broker and then ``pump``."""
+        self.wake = wake
+        self.slots.on_free = self.pool.when_freed(self.pump, wake)
 
     def watch_runs(self, long_seconds: float, ran: Callable[[Any, float], None]) -> None:
         """Call ``ran(request, seconds)`` for each task that has run for so long, or longer."""
@@ -78,6 +84,7 @@ class Dispatcher:
         """Serve the lanes of a new connection."""
         self.lanes, self.windows = lanes, windows
         self._granted = None
+        self._followers = [window.follow for window in windows.values() if window.follows]
         self.pump()
 
     def disconnect(self) -> None:
@@ -115,7 +122,7 @@ class Dispatcher:
         first_published, ready_at = self.arrivals.stamps(message.headers, time.time())
         now = monotonic()
         with self.lock:
-            if request.__dict__.pop("fair_limited", False):
+            if lane.limited and request.__dict__.pop("fair_limited", False):
                 lane.limited -= 1
             lane.hold(request, first_published, ready_at, now)
         if self.policy.running < self.policy.slots or self.slots.finished:
@@ -189,7 +196,7 @@ class Dispatcher:
             return False
         policy, now = self.policy, monotonic()
         while policy.running < policy.slots:
-            held, batch_held = len(interactive), len(batch)
+            held, batch_held = len(interactive.held), len(batch.held)
             if not held and not batch_held:
                 return False
             round_trip = self.windows[INTERACTIVE].round_trip_seconds
@@ -222,16 +229,16 @@ class Dispatcher:
         self.pump()
 
     def _start(self, lane: Lane, now: float) -> None:
-        held = lane.take(now)
-        request = held.request
-        if request.revoked():  # asked here, since ``process_task`` would swallow it with the slot
-            return
-        self.slots.take(lane.kind, request, now)
-        self.windows[lane.kind].starting(request)
-        self.policy.start(lane.kind, now, now - held.received_at)
-        self.dispatched[lane.kind] += 1
-        if held.ready_at is not None:
-            self.waits.add(lane.kind, now, time.time() - held.ready_at)
+        kind = lane.kind
+        _, _, request, ready_at, received_at = lane.take(now)
+        if internals.may_be_revoked(request) and request.revoked():
+            return  # asked here, since ``process_task`` would swallow it with the slot
+        self.slots.take(kind, request, now)
+        self.windows[kind].starting(request)
+        self.policy.start(kind, now, now - received_at)
+        self.dispatched[kind] += 1
+        if ready_at is not None:
+            self.waits.add(kind, now, time.time() - ready_at)
         self.process_task(self._process_task, request)
 
     def process_task(self, process: Callable[[Any], Any], request: Any) -> None:
@@ -256,9 +263,6 @@ class Dispatcher:
             return apply(*args, **options)
         return self.pool.apply(apply, slot, args, options)
 
-    def _slot_freed(self) -> None:
-        self.pool.run_soon(self.pump, self.wake)
-
     # --- credit
 
     def grant(self) -> None:
@@ -268,8 +272,8 @@ class Dispatcher:
         if granting != self._granted:
             self._granted = granting
             self._grant(*granting, now)
-        for window in self.windows.values():
-            window.follow()
+        for follow in self._followers:
+            follow()
 
     def _grant(self, credits: Credits, spare: int, reserve: int, now: float) -> None:
         allowed = {INTERACTIVE: credits.interactive, BATCH: credits.batch}

@@ -48,6 +48,16 @@ def was_revoked(request: Any) -> bool:
     return bool(request._already_revoked)
 
 
+def may_be_revoked(request: Any) -> bool:
+    """Whether ``request.revoked()``, which looks at everything, could find it to be so."""
+    return bool(
+        request._already_revoked
+        or request.expires
+        or request.id in state.revoked
+        or state.revoked_stamps
+    )
+
+
 def process_parked_with(worker: Any, process: Callable[..., None]) -> None:
     """Have ``process(process_task, request)`` called when prefork's semaphore lets a request pass.
 
@@ -235,7 +245,7 @@ def gate_redis_channel(channel: Any, room: Callable[[], int]) -> None:
     Its reply may carry a message that Redis has already popped. kombu would leave it in the socket
     until the gate opens, and a SIGKILL would lose it; so only *new* BRPOPs are withheld.
     """
-    channel.qos.can_consume = lambda: room() > 0 or bool(channel._in_poll)
+    channel.qos.can_consume = lambda: bool(channel._in_poll) or room() > 0
 
 
 def is_pulling(channel: Any) -> bool:
@@ -535,15 +545,18 @@ def count_settled(
 
     Holding ``lock`` until that has been sent: a pool's thread may do it.
     """
-    lock = lock or contextlib.nullcontext()
 
     def counting(method: Callable[..., Any], delivery_tag: int, *args: Any, **kwargs: Any) -> Any:
-        with lock:
-            settled(delivery_tag)
-            return method(delivery_tag, *args, **kwargs)
+        settled(delivery_tag)
+        return method(delivery_tag, *args, **kwargs)
 
-    channel.basic_ack = partial(counting, channel.basic_ack)
-    channel.basic_reject = partial(counting, channel.basic_reject)
+    def holding(*args: Any, **kwargs: Any) -> Any:
+        with lock:  # type: ignore[union-attr]
+            return counting(*args, **kwargs)
+
+    method = holding if lock else counting
+    channel.basic_ack = partial(method, channel.basic_ack)
+    channel.basic_reject = partial(method, channel.basic_reject)
 
 
 def reconnect_without_queue(channel: Any) -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import heapq
+import sys
 from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any, NamedTuple
 
 from celery_fair.policy.kinds import Kind
 
+NO_LIMIT = sys.maxsize
+
 _sequence = count()
+_new = tuple.__new__  # a named tuple's own is a call of Python more
 
 
 class Held(NamedTuple):
@@ -29,46 +33,52 @@ class Lane:
     lane's timers still deliver is dropped, since the broker has given it out again.
     ``credit`` is how many messages may wait here; ``limited`` of them are behind a rate limit and
     ``scheduled`` ones behind an ETA. The latter hold no credit, else thirty retries would stop
-    the lane until the first is due.
+    the lane until the first is due; the former do, and there are ``limited_limit`` at the most:
+    batch that waits for its rate is not run, so it is owed ever more, and credited for it.
     """
 
     __slots__ = (
-        "_held",
         "alive",
         "asked_at",
         "credit",
+        "held",
         "kind",
         "limited",
+        "limited_limit",
         "scheduled",
         "scheduled_limit",
     )
 
-    def __init__(self, kind: Kind, now: float, scheduled_limit: int) -> None:
+    def __init__(
+        self, kind: Kind, now: float, scheduled_limit: int, limited_limit: int = NO_LIMIT
+    ) -> None:
         self.kind = kind
         self.credit = 0
         self.limited = 0
         self.scheduled = 0
         self.scheduled_limit = scheduled_limit
+        self.limited_limit = limited_limit
         self.asked_at = now
         self.alive = True
-        self._held: list[Held] = []
+        self.held: list[Held] = []
+        """A heap: the first is the one that was published first."""
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self.held)
 
     def __iter__(self) -> Iterator[Held]:
-        return iter(self._held)
+        return iter(self.held)
 
     @property
     def waiting(self) -> int:
         """Messages that wait here for a slot: held, and rate-limited."""
-        return len(self._held) + self.limited
+        return len(self.held) + self.limited
 
     def room(self) -> int:
         """How many more messages the lane may take; the hot path of ``can_consume``."""
-        if self.scheduled >= self.scheduled_limit:
+        if self.scheduled >= self.scheduled_limit or self.limited >= self.limited_limit:
             return 0
-        return self.credit - len(self._held) - self.limited
+        return self.credit - len(self.held) - self.limited
 
     def grant(self, credit: int, now: float) -> None:
         """Set the credit; the broker is asked anew as soon as there is room again."""
@@ -81,7 +91,7 @@ class Lane:
     def is_empty(self, now: float, round_trip_seconds: float) -> bool:
         """Whether the broker has nothing: asked with room to spare, and silent for a round trip."""
         return (
-            not self._held
+            not self.held
             and self.room() > 0
             and self.alive
             and now - self.asked_at >= round_trip_seconds
@@ -90,37 +100,35 @@ class Lane:
     def hold(
         self, request: Any, first_published: float, ready_at: float | None, now: float
     ) -> None:
-        held = Held(first_published, next(_sequence), request, ready_at, now)
-        heapq.heappush(self._held, held)
+        held = _new(Held, (first_published, next(_sequence), request, ready_at, now))
+        heapq.heappush(self.held, held)
 
     def take(self, now: float) -> Held:
         """Remove the message that was published first."""
-        had_room = self.room() > 0
-        held = heapq.heappop(self._held)
-        if not had_room:
+        if len(self.held) + self.limited >= self.credit:  # there was no room
             self.asked_at = now
-        return held
+        return heapq.heappop(self.held)
 
     def due(self) -> None:
         """The time of a scheduled message has come; if it was revoked, it may not be counted."""
         self.scheduled = max(self.scheduled - 1, 0)
 
     def oldest_received_at(self) -> float | None:
-        return min((held.received_at for held in self._held), default=None)
+        return min((held.received_at for held in self.held), default=None)
 
     def oldest_ready_at(self) -> float | None:
-        return min((held.ready_at for held in self._held if held.ready_at), default=None)
+        return min((held.ready_at for held in self.held if held.ready_at), default=None)
 
     def take_held_before(self, received_at: float, takes: Callable[[Held], bool]) -> list[Held]:
         """Remove the messages received before that time of which ``takes`` is true."""
-        overdue = [held for held in self._held if held.received_at < received_at and takes(held)]
+        overdue = [held for held in self.held if held.received_at < received_at and takes(held)]
         if overdue:
-            left = set(self._held).difference(overdue)
-            self._held = sorted(left)  # a sorted list is a heap
+            left = set(self.held).difference(overdue)
+            self.held = sorted(left)  # a sorted list is a heap
         return overdue
 
     def close(self) -> None:
         """The connection is gone: hold nothing, take nothing."""
         self.alive = False
         self.credit = self.limited = self.scheduled = 0
-        self._held.clear()
+        self.held.clear()

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from celery_fair.worker import internals
 from celery_fair.worker.slots import Slot, Slots
 
 Apply = Callable[..., Any]
-
-COMPLETIONS = ("callback", "error_callback")
+Callback = Callable[..., Any]
+Action = Callable[[], None]
 
 
 class Pool:
@@ -37,17 +38,19 @@ class Pool:
         self, apply: Apply, slot: Slot, args: tuple[Any, ...], options: dict[str, Any]
     ) -> Any:
         """Call ``pool.apply_async`` so that ``slot`` is given back when the job has ended."""
-        for name in COMPLETIONS:
-            options[name] = _then_release(options.get(name), slot)
+        release, get = slot.release, options.get
+        succeeded, failed = get("callback"), get("error_callback")
+        options["callback"] = partial(_then, release, succeeded) if succeeded else release
+        options["error_callback"] = partial(_then, release, failed) if failed else release
         return apply(*args, **options)
 
     def on_flushed(self, slots: Slots) -> None:
         """The connection was lost, and with it the jobs that no child has accepted."""
         slots.release_unaccepted()
 
-    def run_soon(self, pump: Callable[[], None], wake: Callable[[], None]) -> None:
-        """A slot was given back: dispatch at once if this is the loop's thread, else wake it."""
-        pump()
+    def when_freed(self, pump: Action, wake: Action) -> Action:
+        """What to call as a slot is given back: ``pump`` in the loop's thread, else ``wake``."""
+        return pump
 
 
 class ThreadPool(Pool):
@@ -63,8 +66,8 @@ class ThreadPool(Pool):
     def on_flushed(self, slots: Slots) -> None:
         """``flush`` does nothing here: every job given to the executor runs and ends."""
 
-    def run_soon(self, pump: Callable[[], None], wake: Callable[[], None]) -> None:
-        wake()
+    def when_freed(self, pump: Action, wake: Action) -> Action:
+        return wake
 
 
 class GreenPool(Pool):
@@ -77,8 +80,8 @@ class GreenPool(Pool):
     def on_flushed(self, slots: Slots) -> None:
         """``flush`` does nothing here either."""
 
-    def run_soon(self, pump: Callable[[], None], wake: Callable[[], None]) -> None:
-        self.pool.spawn_n(pump)
+    def when_freed(self, pump: Action, wake: Action) -> Action:
+        return partial(self.pool.spawn_n, pump)
 
 
 class GeventPool(GreenPool):
@@ -122,8 +125,8 @@ class SoloPool(Pool):
         finally:
             slot.release()
 
-    def run_soon(self, pump: Callable[[], None], wake: Callable[[], None]) -> None:
-        wake()
+    def when_freed(self, pump: Action, wake: Action) -> Action:
+        return wake
 
 
 POOLS: Mapping[str, type[Pool]] = {
@@ -143,14 +146,8 @@ def adapt(pool: Any) -> Pool:
     return Pool(pool)
 
 
-def _then_release(callback: Callable[..., Any] | None, slot: Slot) -> Callable[..., Any]:
-    if callback is None:
-        return slot.release
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return callback(*args, **kwargs)
-        finally:
-            slot.release()
-
-    return call
+def _then(release: Callback, callback: Callback, *args: Any, **kwargs: Any) -> Any:
+    try:
+        return callback(*args, **kwargs)
+    finally:
+        release()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from typing import Any
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS, Kind
 from celery_fair.worker import internals
 from celery_fair.worker.consumer import LaneConsumer
-from celery_fair.worker.lanes import Lane
+from celery_fair.worker.lanes import NO_LIMIT, Lane
 from celery_fair.worker.pools import Pool
 from celery_fair.worker.waker import Waker
 from celery_fair.worker.windows import (
@@ -27,9 +26,6 @@ from celery_fair.worker.windows import (
 )
 
 logger = logging.getLogger(__name__)
-
-NO_LIMIT = sys.maxsize
-"""ETA tasks a lane holds, where ``worker_eta_task_limit`` says nothing: as many as Celery does."""
 
 
 @dataclass(frozen=True)
@@ -90,9 +86,11 @@ class Puller:
         return Pulling(stock, dict.fromkeys(KINDS, stock), lanes, windows)
 
     def _lanes(self) -> dict[Kind, Lane]:
-        limit = internals.eta_task_limit(self._c.app) or NO_LIMIT
+        """Before their time, or behind a rate limit, they hold as many as Celery would."""
+        scheduled = internals.eta_task_limit(self._c.app) or NO_LIMIT
+        limited = self._c.prefetch_multiplier * self._pool.slots or NO_LIMIT
         now = monotonic()
-        return {kind: Lane(kind, now, limit) for kind in KINDS}
+        return {kind: Lane(kind, now, scheduled, limited) for kind in KINDS}
 
     @property
     def _driver(self) -> str:

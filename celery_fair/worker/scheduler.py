@@ -49,7 +49,7 @@ class Scheduler:
         )
         self.waker = Waker(self.dispatcher.pump)
         if c.hub is not None:
-            self.dispatcher.wake = self.waker.wake
+            self.dispatcher.wake_by(self.waker.wake)
         self.measuring = Measuring(
             c, self.policy, self.settings.sensor_interval_seconds, self.dispatcher.measured
         )

@@ -27,49 +27,46 @@ class Slot:
 
     def release(self, *_: Any) -> None:
         """Give the slot back; safe from any thread, and without effect the second time."""
-        self._slots.give_back(self)
+        slots = self._slots
+        try:
+            del slots.taken[self]  # atomic: of two threads one gets the KeyError
+        except KeyError:
+            return
+        self.finished_at = monotonic()
+        slots.finished.append(self)
+        slots.on_free()
 
 
 class Slots:
     """The slots in use; those given back wait in ``finished`` for the loop to take note of them."""
 
-    def __init__(self, on_free: Callable[[], None]) -> None:
-        self._taken: dict[Slot, None] = {}
-        self._on_free = on_free
+    def __init__(self, on_free: Callable[[], None] = lambda: None) -> None:
+        self.taken: dict[Slot, None] = {}
+        self.on_free = on_free
         self.finished: deque[Slot] = deque()
         self.audited = 0
         self._suspects: set[Slot] = set()
         self._ended: set[Any] = set()
 
     def __len__(self) -> int:
-        return len(self._taken)
+        return len(self.taken)
 
     def __iter__(self) -> Iterator[Slot]:
-        return iter(list(self._taken))  # a pool's thread may give one back meanwhile
+        return iter(list(self.taken))  # a pool's thread may give one back meanwhile
 
     def take(self, kind: Kind, request: Any, now: float) -> Slot:
-        slot = Slot(self, kind, request, now)
-        self._taken[slot] = None
-        request.fair_slot = slot
+        slot = request.fair_slot = Slot(self, kind, request, now)
+        self.taken[slot] = None
         return slot
-
-    def give_back(self, slot: Slot) -> None:
-        try:
-            del self._taken[slot]  # atomic: of two threads one gets the KeyError
-        except KeyError:
-            return
-        slot.finished_at = monotonic()
-        self.finished.append(slot)
-        self._on_free()
 
     def oldest_started_at(self, kind: Kind) -> float | None:
         return min(
-            (slot.started_at for slot in list(self._taken) if slot.kind == kind), default=None
+            (slot.started_at for slot in list(self.taken) if slot.kind == kind), default=None
         )
 
     def release_unaccepted(self) -> None:
         """Free the slots of jobs that ``pool.flush`` has dropped without calling anybody back."""
-        for slot in list(self._taken):
+        for slot in list(self.taken):
             if slot.request.time_start is None:
                 slot.release()
 
@@ -79,7 +76,7 @@ class Slots:
         Only those that the audit before has found already: a killed child is still being reaped for
         a second or two after Celery has closed its books. Returns the requests.
         """
-        unknown = {slot for slot in list(self._taken) if not is_known(slot.request)}
+        unknown = {slot for slot in list(self.taken) if not is_known(slot.request)}
         leaked = {slot: slot.request for slot in unknown & self._suspects}
         self._suspects = unknown.difference(leaked)
         for slot in leaked:
@@ -100,4 +97,4 @@ class Slots:
 
     def _has_left(self, request: Any) -> bool:
         slot = request.__dict__.get("fair_slot")
-        return slot is not None and slot not in self._taken
+        return slot is not None and slot not in self.taken

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from time import monotonic
 from typing import Any
 
@@ -38,6 +37,8 @@ class Window:
 
     looks = False
     """Whether the dispatcher is told, in the consumer's thread, before each look at the broker."""
+    follows = False
+    """Whether the window has to be told, by ``follow``, that its lane's room may have changed."""
 
     def __init__(self, lane: Lane, consumer: Any) -> None:
         self.lane = lane
@@ -120,6 +121,8 @@ class RedisWindow(Window):
 class GreenRedisWindow(RedisWindow):
     """Redis under gevent and eventlet: ``drain_events`` is told when there is room again."""
 
+    follows = True
+
     def __init__(self, lane: Lane, consumer: Any, wake: Callable[[], None]) -> None:
         super().__init__(lane, consumer)
         self._wake = wake
@@ -183,7 +186,7 @@ class AmqpWindow(Window):
     with each of them, don't cost a command each; a lane without lookahead is exact.
     """
 
-    _settling: AbstractContextManager[Any] = nullcontext()
+    follows = True
 
     def __init__(self, lane: Lane, consumer: Any) -> None:
         super().__init__(lane, consumer)
@@ -194,7 +197,7 @@ class AmqpWindow(Window):
         self._paused: set[str] = set()
         self._keeps_some = False
         self._tally = Tally()
-        internals.count_settled(consumer.channel, self._settled, self._settling)
+        self._count_settled()
         internals.reconnect_without_queue(consumer.channel)
 
     def delivered(self, message: Any) -> None:
@@ -204,8 +207,8 @@ class AmqpWindow(Window):
         if internals.is_acked_early(request):
             self._tally.leave(internals.message_of(request).delivery_tag)
 
-    def _settled(self, delivery_tag: int) -> None:
-        self._tally.settle(delivery_tag)
+    def _count_settled(self) -> None:
+        internals.count_settled(self.consumer.channel, self._tally.settle)
 
     def tick(self) -> None:
         self._tally.recount()
@@ -229,21 +232,20 @@ class AmqpWindow(Window):
         if self._frozen:
             return
         try:
-            self._follow()
+            self._follow(self.lane.room())
         except self._errors as error:  # the loop will find the connection lost by itself
             logger.debug("celery-fair: the window of %s can't follow: %r", self.lane.kind, error)
             self._frozen = True
 
-    def _follow(self) -> None:
-        lane = self.lane
-        room, credit = lane.room(), lane.credit
+    def _follow(self, room: int) -> None:
         if self._shut:
             if room > 0:
                 self._widen(room)
             else:
                 self._keep_narrow()
             return
-        left, slack = self._left(), credit // 2
+        left, credit = self._left(), self.lane.credit
+        slack = credit // 2
         if room <= 0:
             if left > slack or (credit <= 0 and left > 0):
                 self._shut = True
@@ -344,6 +346,9 @@ class AmqpConsumerWindow(AmqpWindow):
             for tally in self._tallies.values():
                 tally.leave(internals.message_of(request).delivery_tag)
 
+    def _count_settled(self) -> None:
+        internals.count_settled(self.consumer.channel, self._settled, self._settling)
+
     def _settled(self, delivery_tag: int) -> None:
         for tally in self._tallies.values():
             tally.settle(delivery_tag)
@@ -363,12 +368,11 @@ class AmqpConsumerWindow(AmqpWindow):
     def _left(self) -> int:
         return sum(max(tally.left, 0) for tally in self._tallies.values())
 
-    def _follow(self) -> None:
+    def _follow(self, room: int) -> None:
         with self._settling:
-            room = self.lane.room()
             if room > 0 and not self._shut:
                 self._serve_spent(room)
-            super()._follow()
+            super()._follow(room)
 
     def _serve_spent(self, room: int) -> None:
         """Consume anew where nothing more may be sent: it may be the only queue with messages.

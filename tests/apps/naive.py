@@ -64,7 +64,7 @@ def close_while_watched() -> None:
 def pump_in_the_callback() -> None:
     """T3: the completion callback itself dispatches the next task."""
     pools.GeventPool.apply = Pool.apply
-    pools.GreenPool.run_soon = Pool.run_soon
+    pools.GreenPool.when_freed = Pool.when_freed
 
 
 @double
@@ -138,8 +138,8 @@ def slots_by_task_id() -> None:
 
     class ById(slots.Slots):
         def take(self, kind: Any, request: Any, now: float) -> slots.Slot:
-            for slot in [slot for slot in self._taken if slot.request.id == request.id]:
-                del self._taken[slot]
+            for slot in [slot for slot in self.taken if slot.request.id == request.id]:
+                del self.taken[slot]
             return super().take(kind, request, now)
 
     dispatcher.Slots = ById
@@ -323,7 +323,7 @@ def call_the_loop_later() -> None:
 @double
 def wake_nobody() -> None:
     """S18: a task that ends in a pool's thread gives its slot back, and that is all."""
-    pools.ThreadPool.run_soon = lambda self, pump, wake: None
+    pools.ThreadPool.when_freed = lambda self, pump, wake: lambda: None
 
 
 @double

@@ -38,7 +38,7 @@ def test_observing_keeps_celerys_order_and_counts_what_it_would_do(
     worker = start_worker("tests.apps.mixed", pool=pool, concurrency=SLOTS, env=env)
     order = _fill_then_interactive(app, journal)
     # Celery prefetches 2 × 4; the interactive task has to wait for a slot behind them.
-    assert order.index("i0") > SLOTS
+    assert order.index("i0") >= SLOTS
     status = ask(app, worker.hostname)
     assert status["mode"] == "observe"
     kinds = status["kinds"]
@@ -69,7 +69,7 @@ def test_switched_off_it_is_plain_celery(start_worker, app, journal):
         env={"CELERY_FAIR__ENABLED": "false"},
     )
     order = _fill_then_interactive(app, journal)
-    assert order.index("i0") > SLOTS
+    assert order.index("i0") >= SLOTS
     assert "fair" not in ask(app, worker.hostname, "stats")
     assert ask(app, worker.hostname) == {"error": "celery-fair is not active in this worker"}
     assert "celery-fair:" not in worker.log_text()

@@ -81,7 +81,9 @@ def test_tasks_with_an_eta_on_quorum_queues(request, start_worker, journal):
 
 
 @pytest.mark.brokers("redis", "rabbitmq")
-def test_rate_limited_batch_does_not_stop_interactive_and_is_counted(start_worker, app, journal):
+def test_rate_limited_batch_does_not_stop_interactive_and_is_counted(
+    broker, start_worker, app, journal
+):
     """J1: six a minute, so one runs and the others wait in Celery's bucket, or at the broker."""
     worker = start_worker("tests.apps.mixed", concurrency=4)
     publish(app, "b.limited", labels("limited", 40))
@@ -91,8 +93,10 @@ def test_rate_limited_batch_does_not_stop_interactive_and_is_counted(start_worke
     status = _wait_status(
         app, worker, lambda s: abs((s["kinds"]["batch"]["backlog"] or 0) - 39) <= 2
     )
-    # Tiny tasks are looked ahead for, but never more of them than Celery would prefetch.
-    assert 1 <= status["kinds"]["batch"]["rate_limited"] <= 4 * 4 + 4
+    # No more than Celery would prefetch, whatever batch is owed meanwhile; and on RabbitMQ what a
+    # window may deliver beyond its room.
+    most = 4 * 4 * (2 if broker.name == "rabbitmq" else 1)
+    assert 1 <= status["kinds"]["batch"]["rate_limited"] <= most
 
 
 def test_the_backlog_is_exact_with_priorities_a_prefix_and_a_separator(

@@ -68,6 +68,15 @@ def test_a_lane_without_room_knows_nothing_of_the_broker():
     assert not _lane(credit=0).is_empty(100.0, round_trip_seconds=0.005)
 
 
+def test_behind_a_rate_limit_waits_no_more_than_its_limit_whatever_the_credit():
+    lane = Lane(BATCH, now=0.0, scheduled_limit=10, limited_limit=3)
+    lane.grant(50, now=0.0)
+    lane.limited = 2
+    assert lane.room() == 48
+    lane.limited = 3
+    assert lane.room() == 0
+
+
 def test_a_lane_that_holds_something_is_not_empty():
     lane = _lane(credit=5)
     _hold(lane, "one")

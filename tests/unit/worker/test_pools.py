@@ -168,7 +168,7 @@ def test_solo_frees_the_slot_when_the_call_returns_or_raises(slots, freed):
 def test_a_green_pool_dispatches_from_a_greenlet_of_its_own(adapter):
     """From the one that ends, spawning would wait for the place that it still has."""
     calls, spawner = [], Spawner()
-    adapter(spawner).run_soon(lambda: calls.append("pump"), lambda: calls.append("wake"))
+    adapter(spawner).when_freed(lambda: calls.append("pump"), lambda: calls.append("wake"))()
     assert calls == []
     (pump,) = spawner.spawned
     pump()
@@ -180,7 +180,7 @@ def test_a_green_pool_dispatches_from_a_greenlet_of_its_own(adapter):
 )
 def test_only_the_loops_own_thread_dispatches_at_once(adapter, expected):
     calls = []
-    adapter(_pool()).run_soon(lambda: calls.append("pump"), lambda: calls.append("wake"))
+    adapter(_pool()).when_freed(lambda: calls.append("pump"), lambda: calls.append("wake"))()
     assert calls == [expected]
 
 
