@@ -31,7 +31,7 @@ def queue_findings(fair: Fair) -> Iterator[Finding]:
     if driver_type(fair.app) != "amqp":
         return
     # The worker's own rule, imported late: a publisher has no use for the worker package.
-    from celery_fair.worker.windows import is_kept
+    from celery_fair.worker.amqp_windows import is_kept
 
     kept = [name for name, queue in lane_queues(fair).items() if is_kept(queue)]
     if kept:

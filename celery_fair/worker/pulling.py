@@ -11,13 +11,12 @@ from typing import Any
 
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS, Kind
 from celery_fair.worker import internals
+from celery_fair.worker.amqp_windows import AmqpConsumerWindow, AmqpWindow
 from celery_fair.worker.consumer import LaneConsumer
 from celery_fair.worker.lanes import NO_LIMIT, Lane
 from celery_fair.worker.pools import Pool
 from celery_fair.worker.waker import Waker
 from celery_fair.worker.windows import (
-    AmqpConsumerWindow,
-    AmqpWindow,
     GreenRedisWindow,
     RedisWindow,
     SoloRedisWindow,

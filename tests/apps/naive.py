@@ -7,6 +7,7 @@ from typing import Any
 
 from celery_fair.policy import Policy
 from celery_fair.worker import (
+    amqp_windows,
     consumer,
     dispatcher,
     holding,
@@ -22,11 +23,11 @@ from celery_fair.worker import (
     waker,
     windows,
 )
+from celery_fair.worker.amqp_windows import AmqpConsumerWindow, AmqpWindow
 from celery_fair.worker.dispatcher import Dispatcher
 from celery_fair.worker.lanes import Lane
 from celery_fair.worker.links import Answer, Link
 from celery_fair.worker.pools import Pool
-from celery_fair.worker.windows import AmqpConsumerWindow, AmqpWindow
 
 DOUBLES: dict[str, Callable[[], None]] = {}
 
@@ -211,7 +212,7 @@ def go_round() -> None:
 @double
 def cancel_any_consumer() -> None:
     """T16: a queue that vanishes without its consumer is left without it."""
-    windows.is_kept = lambda queue: False
+    amqp_windows.is_kept = lambda queue: False
 
 
 @double

@@ -11,10 +11,11 @@ from celery_fair.policy import Policy
 from celery_fair.policy.kinds import BATCH
 from celery_fair.policy.settings import PolicySettings
 from celery_fair.worker import internals
+from celery_fair.worker.amqp_windows import AmqpWindow
 from celery_fair.worker.dispatcher import Dispatcher
 from celery_fair.worker.lanes import Lane
 from celery_fair.worker.pools import Pool
-from celery_fair.worker.windows import AmqpWindow, RedisWindow
+from celery_fair.worker.windows import RedisWindow
 from tests.apps import kept
 from tests.brokers.waiting import wait_until
 

@@ -9,15 +9,15 @@ import pytest
 from kombu import Queue
 
 from celery_fair.policy.kinds import BATCH
-from celery_fair.worker.internals import STALE_TAGS
-from celery_fair.worker.lanes import Lane
-from celery_fair.worker.windows import (
+from celery_fair.worker.amqp_windows import (
     MAX_PREFETCH,
     AmqpConsumerWindow,
     AmqpWindow,
     is_kept,
     is_quorum,
 )
+from celery_fair.worker.internals import STALE_TAGS
+from celery_fair.worker.lanes import Lane
 from tests.unit.worker.amqp_channel import FakeConsumer
 
 SHARED = True
