@@ -55,9 +55,19 @@ def total(reports: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         "slots": {"total": slots, "reserve": sum(report["slots"]["reserve"] for report in every)},
         "share": {name: _by_slots(every, name) for name in ("guaranteed", "received")},
         "last_batch_start": max(starts, default=None),
+        "ended_by_pool": _ended(every),
         "versions": sorted({report["version"] for report in every}),
         "kinds": {kind: _kind([report["kinds"][kind] for report in every]) for kind in KINDS},
     }
+
+
+def _ended(reports: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The tasks that pools have ended: one may have come back to several workers."""
+    found: dict[str, dict[str, Any]] = {}
+    for one in (one for report in reports for one in report.get("ended_by_pool", ())):
+        times = found[one["id"]]["times"] if one["id"] in found else 0
+        found[one["id"]] = {**one, "times": one["times"] + times}
+    return sorted(found.values(), key=lambda one: -one["times"])
 
 
 def _by_slots(reports: Iterable[Mapping[str, Any]], name: str) -> float | None:

@@ -113,6 +113,12 @@ def notes(
                 f"No worker with celery-fair serves {', '.join(missing)} ({kind}); "
                 f"`fair doctor` tells more."
             )
+    found += [
+        f"{one['task']}[{one['id']}] has lost its child, or overrun its time limit, "
+        f"{one['times']} times."
+        for one in everything["ended_by_pool"]
+        if one["times"] > 1
+    ]
     versions = {*everything["versions"], celery_fair.__version__}
     if len(versions) > 1:
         by_node = ", ".join(

@@ -38,10 +38,10 @@ class Pool:
         self, apply: Apply, slot: Slot, args: tuple[Any, ...], options: dict[str, Any]
     ) -> Any:
         """Call ``pool.apply_async`` so that ``slot`` is given back when the job has ended."""
-        release, get = slot.release, options.get
-        succeeded, failed = get("callback"), get("error_callback")
+        release, fail = slot.release, slot.fail
+        succeeded, failed = options.get("callback"), options.get("error_callback")
         options["callback"] = partial(_then, release, succeeded) if succeeded else release
-        options["error_callback"] = partial(_then, release, failed) if failed else release
+        options["error_callback"] = partial(_then, fail, failed) if failed else fail
         return apply(*args, **options)
 
     def on_flushed(self, slots: Slots) -> None:

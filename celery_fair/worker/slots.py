@@ -8,6 +8,7 @@ from time import monotonic
 from typing import Any
 
 from celery_fair.policy.kinds import Kind
+from celery_fair.worker.fatal import Fatal
 
 
 class Slot:
@@ -36,6 +37,12 @@ class Slot:
         slots.finished.append(self)
         slots.on_free()
 
+    def fail(self, *_: Any) -> None:
+        """Give it back of a task that the pool has ended, by its child or a hard time limit."""
+        if self.request is not None:
+            self._slots.fatal.note(self.request)
+        self.release()
+
 
 class Slots:
     """The slots in use; those given back wait in ``finished`` for the loop to take note of them."""
@@ -45,6 +52,7 @@ class Slots:
         self.on_free = on_free
         self.finished: deque[Slot] = deque()
         self.audited = 0
+        self.fatal = Fatal()
         self._suspects: set[Slot] = set()
         self._ended: set[Any] = set()
 

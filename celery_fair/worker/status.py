@@ -53,6 +53,7 @@ def report(scheduler: Scheduler) -> dict[str, Any]:
             "guaranteed_to_batch": view.owed_ceiling,
             "audited": dispatcher.slots.audited,
         },
+        "ended_by_pool": dispatcher.slots.fatal.report(),
         "share": {
             "guaranteed": view.share,
             "received": view.share_received,

@@ -168,6 +168,9 @@ def test_a_task_that_always_kills_its_child_costs_others_nothing_but_its_slot(si
         site.send("i.sleep", f"i{number}", 0.05)
         site.journal.wait_finished(f"i{number}", timeout=5)
     site.journal.wait(lambda entries: sum(e.label == "poison" for e in entries) >= 3, LONG_SECONDS)
+    shown = site.wait_status(worker, lambda status: status["ended_by_pool"])["ended_by_pool"]
+    assert [(one["id"], one["task"]) for one in shown] == [(poison.id, "b.dying_late")]
+    assert shown[0]["times"] >= 2
     poison.revoke()
     wait_until(lambda: site.unacknowledged() == site.ready("celery.batch") == 0, "it to be gone")
     wait_at_rest(site, worker)

@@ -46,6 +46,7 @@ def report(interactive=None, batch=None, **changes) -> dict[str, Any]:
             "blind": False,
         },
         "slots": {"total": 8, "reserve": 2},
+        "ended_by_pool": [],
         "share": {"guaranteed": 0.2, "received": 0.5, "debt_seconds": 0.0, "owed": False},
         "fleet": {"workers": 1, "slots": 8},
         "last_batch_start": NOW - 3,

@@ -90,6 +90,17 @@ def test_gates_are_counted_by_mode():
     assert total(reports)["gates"] == {"open": 2, "protected": 1}
 
 
+def test_a_task_that_several_workers_had_to_end_is_counted_as_one():
+    def ended(*pairs):
+        return [{"id": id, "task": "t", "times": times} for id, times in pairs]
+
+    workers = {
+        "w1": report(ended_by_pool=ended(("a", 1), ("b", 2))),
+        "w2": report(ended_by_pool=ended(("a", 4))),
+    }
+    assert total(workers)["ended_by_pool"] == ended(("a", 5), ("b", 2))
+
+
 def test_no_reports_have_an_empty_total():
     nothing = total({})
     assert nothing["workers"] == 0

@@ -88,6 +88,13 @@ def test_a_queue_that_nobody_serves_is_named():
     assert "No worker" not in shown({"w1": report()})
 
 
+def test_a_task_that_ends_its_child_again_and_again_is_named():
+    once, often = ({"id": id, "task": "shop.pdf", "times": n} for id, n in (("x", 1), ("y", 7)))
+    said = shown({"w1": report(ended_by_pool=[often, once])})
+    assert "! shop.pdf[y] has lost its child, or overrun its time limit, 7 times." in said
+    assert "shop.pdf[x]" not in said
+
+
 def test_different_versions_are_named():
     text = shown({"w1": report(), "w2": report(version="0.0.9")}, width=200)
     assert "w2 0.0.9" in text
