@@ -54,8 +54,9 @@ class RedisServer(ChildProcess):
         return redis.Redis(port=self.port, db=database, decode_responses=True)
 
     def is_ready(self) -> bool:
+        """Whether it answers, and not another that took the port just before it."""
         try:
             with self.client() as client:
-                return bool(client.ping())
+                return bool(client.info("server")["process_id"] == self.pid)
         except redis.ConnectionError:  # not listening yet, or still loading its AOF
             return False
