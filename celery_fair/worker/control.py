@@ -14,5 +14,16 @@ def fair_status(state: Any, **_: Any) -> dict[str, Any]:
 
     scheduler = getattr(state.consumer.controller, "fair", None)
     if scheduler is None:
-        return {"error": "celery-fair is not active in this worker"}
+        return {"error": f"celery-fair is not active in this worker: {_reason(state.app)}"}
     return report(scheduler)
+
+
+def _reason(app: Any) -> str:
+    from celery_fair.app import Fair
+
+    fair = Fair.of(app)
+    if fair is None:
+        return "its app was given no Fair(app)"
+    if not fair.settings.enabled:
+        return "the setting `enabled` is false"
+    return "its Celery or kombu lacks what celery-fair leans on, as its log says in full"
