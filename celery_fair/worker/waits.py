@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import deque
+from array import array
 from collections.abc import Mapping
+from math import inf
 
 from celery_fair.policy.kinds import KINDS, Kind
 
@@ -16,9 +17,7 @@ class Waits:
     """The waits (seconds from ready to dispatch) of the last minutes: at most ``KEPT`` a kind."""
 
     def __init__(self) -> None:
-        self._waits: dict[Kind, deque[tuple[float, float]]] = {
-            kind: deque(maxlen=KEPT) for kind in KINDS
-        }
+        self._rings = {kind: _Ring() for kind in KINDS}
         self.clamped = 0
         """Waits that came out negative, since a publisher's clock is ahead of ours."""
 
@@ -26,14 +25,35 @@ class Waits:
         if wait_seconds < 0:
             self.clamped += 1
             wait_seconds = 0.0
-        self._waits[kind].append((now, wait_seconds))
+        self._rings[kind].add(now, wait_seconds)
 
     def summary(self, kind: Kind, now: float) -> Mapping[str, float | int | None]:
         """Count, p50, p95, p99 and maximum over the last ``WINDOW_SECONDS``; ``None`` if none."""
-        recent = sorted(wait for at, wait in self._waits[kind] if now - at <= WINDOW_SECONDS)
+        recent = sorted(self._rings[kind].since(now - WINDOW_SECONDS))
         summary: dict[str, float | int | None] = {"count": len(recent)}
         for quantile in QUANTILES:
             index = min(int(quantile * len(recent)), len(recent) - 1)
             summary[f"p{quantile * 100:g}"] = round(recent[index], 4) if recent else None
         summary["max"] = round(recent[-1], 4) if recent else None
         return summary
+
+
+class _Ring:
+    """The last ``KEPT`` waits, in 64 kB from the start: a worker's memory is not to grow."""
+
+    __slots__ = ("_at", "_next", "_waits")
+
+    def __init__(self) -> None:
+        self._at = array("d", [-inf]) * KEPT
+        self._waits = array("d", [0.0]) * KEPT
+        self._next = 0
+
+    def add(self, now: float, wait_seconds: float) -> None:
+        place = self._next
+        self._at[place] = now
+        self._waits[place] = wait_seconds
+        self._next = place + 1 if place + 1 < KEPT else 0
+
+    def since(self, start: float) -> list[float]:
+        pairs = zip(self._at, self._waits, strict=True)
+        return [wait for at, wait in pairs if at >= start]
