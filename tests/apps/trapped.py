@@ -166,9 +166,10 @@ def hoard(most: int) -> None:
             super().__init__(*args)
             self._full = False
 
-        def grant(self, credit, now):
+        def room(self):
             self._full = self.waiting >= most or (self._full and self.waiting > 0)
-            super().grant(credit if self._full else max(credit, most), now)
+            room = super().room()
+            return room if self._full else max(room, most - self.waiting)
 
     pulling.Lane = HoardingLane
 
