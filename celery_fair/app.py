@@ -242,9 +242,9 @@ class Fair:
         publish = Publish(self, name, options.get("task_type"), args, kwargs, options, time.time())
         publish.mark_errbacks()
         publish.release_queue()
-        headers = {**(options.get("headers") or {}), NAME: publish.header.as_line()}
+        options["headers"] = {**(options.get("headers") or {}), NAME: publish.header.as_line()}
         inner = options.get("router") or self.app.amqp.router
-        options.update(headers=headers, router=FairRouter(inner, publish, headers))
+        options["router"] = FairRouter(inner, publish)
 
     def prepare_eager(self, task: Any, args: Any, kwargs: Any, options: dict[str, Any]) -> None:
         """Give an eager call the header that its message would have had; no broker is asked."""

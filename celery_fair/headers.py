@@ -18,8 +18,8 @@ NAME: Final = "fair"
 #: Identifiers are cut at this length, so that a publisher can't make every worker carry a novel.
 MAX_TEXT: Final = 256
 
-#: What is longer was not written here: six characters for each of two identifiers' and some names.
-MAX_LENGTH: Final = 4096
+#: What is longer was not written here: JSON has twelve characters for the longest of an identifier.
+MAX_LENGTH: Final = 8192
 
 #: Epoch seconds past the year 5000 are noise, and could overflow sums further on.
 MAX_TIME: Final = 1e11

@@ -61,10 +61,9 @@ class FairRouter:
     nothing is shared between threads.
     """
 
-    def __init__(self, inner: Any, publish: Publish, headers: dict[str, Any]) -> None:
+    def __init__(self, inner: Any, publish: Publish) -> None:
         self.inner = inner
         self.publish = publish
-        self.headers = headers
 
     def route(
         self,
@@ -81,7 +80,7 @@ class FairRouter:
             routed = self._explicit(options, name, args, kwargs, task_type)
         else:
             routed = self._by_route_or_kind(options, name, args, kwargs, task_type)
-        self._follow(_name(routed.get("queue")))
+        self._follow(routed)
         return routed
 
     def _explicit(
@@ -116,19 +115,28 @@ class FairRouter:
         # A copy: Celery takes keys out of what a router returns, and routers return what they keep.
         return {"queue": found} if isinstance(found, str) else dict(found or {})
 
-    def _follow(self, queue: str | None) -> None:
+    def _follow(self, routed: dict[str, Any]) -> None:
         """Let the kind follow a mapped queue: the worker serves a message by its queue's lane."""
-        publish = self.publish
+        publish, queue = self.publish, _name(routed.get("queue"))
         lane = publish.fair.lanes.get(queue)
         if lane is None or lane == publish.header.kind:
             return
         if publish.asked is None and publish.kept is None:
             publish.header = publish.header._replace(kind=lane)
-            self.headers[NAME] = publish.header.as_line()
+            routed["headers"] = _with_line(routed.get("headers"), publish.header.as_line())
             for errback in publish.marked:
                 errback["options"]["kind"] = lane
         elif publish.asked is not None:
             publish.fair.warn_lane(publish.name, publish.asked, queue, lane)
+
+
+def _with_line(headers: Mapping[str, Any] | None, line: str) -> dict[str, Any]:
+    """Tracers copy the headers on their way here, and put the copy among them once more."""
+    written = {**(headers or {}), NAME: line}
+    copied = written.get("headers")
+    if isinstance(copied, Mapping) and NAME in copied:
+        written["headers"] = {**copied, NAME: line}
+    return written
 
 
 def _whole(options: dict[str, Any], task: Any, default_priority: object) -> dict[str, Any]:

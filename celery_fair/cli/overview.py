@@ -8,6 +8,9 @@ from typing import Any
 
 from celery_fair.policy.kinds import KINDS
 
+SHOWN = 5
+"""Tasks that pools had to end, of a whole cluster."""
+
 QUANTILES = ("p50", "p95", "p99", "max")
 
 
@@ -34,7 +37,7 @@ def _reason(reply: Any) -> str:
     said = reply.get("error") if isinstance(reply, dict) else reply
     if "fair_status" in str(said):  # KeyError('fair_status'): Celery's answer to an unknown command
         return "celery-fair is not installed there"
-    return str(said)
+    return str(said).removeprefix("celery-fair is not active in this worker: ")
 
 
 def total(reports: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -67,7 +70,7 @@ def _ended(reports: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     for one in (one for report in reports for one in report.get("ended_by_pool", ())):
         times = found[one["id"]]["times"] if one["id"] in found else 0
         found[one["id"]] = {**one, "times": one["times"] + times}
-    return sorted(found.values(), key=lambda one: -one["times"])
+    return sorted(found.values(), key=lambda one: -one["times"])[:SHOWN]
 
 
 def _by_slots(reports: Iterable[Mapping[str, Any]], name: str) -> float | None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any
 
+from celery_fair.worker import internals
+
 KEPT = 100
 SHOWN = 5
 LONGEST = 128
-"""Characters of an id, and of a name."""
+"""Characters of an id: whoever publishes may write anything there."""
 
 
 class Fatal:
@@ -21,14 +23,17 @@ class Fatal:
         self._ended: OrderedDict[str, dict[str, Any]] = OrderedDict()
 
     def note(self, request: Any) -> None:
-        """Count it once more."""
-        id = str(request.id)[:LONGEST]
+        """Count it once more, unless somebody asked for its end."""
+        if internals.was_asked_to_end(request):
+            return
+        id = "".join(filter(str.isprintable, str(request.id)[:LONGEST]))
         before = self._ended.pop(id, None)
         times = before["times"] + 1 if before else 1
-        self._ended[id] = {"id": id, "task": str(request.name)[:LONGEST], "times": times}
+        self._ended[id] = {"id": id, "task": request.task.name, "times": times}
         if len(self._ended) > KEPT:
             self._ended.popitem(last=False)
 
     def report(self) -> list[dict[str, Any]]:
         """The ``SHOWN`` that have ended so the most often, each with id, task and times."""
-        return sorted(self._ended.values(), key=lambda one: -one["times"])[:SHOWN]
+        ended = list(self._ended.values())  # a pool's thread may note one meanwhile
+        return sorted(ended, key=lambda one: -one["times"])[:SHOWN]

@@ -28,10 +28,12 @@ class Need(NamedTuple):
 
 
 EVERYWHERE = (
-    Need("celery.worker.state", "active_requests reserved_requests requests revoked task_ready",
+    Need("celery.worker.state",
+         "active_requests reserved_requests requests revoked revoked_stamps task_ready",
          "the books in which slots are looked up"),
     Need("celery.worker.state", "should_stop", "not to start anything during a shutdown"),
-    Need("celery.worker.request:Request", "_message _already_revoked acknowledged time_start",
+    Need("celery.worker.request:Request",
+         "_message _already_revoked _already_cancelled acknowledged expires revoked time_start",
          "requests that are held, revoked or given back"),
     Need("celery.worker.consumer:Consumer",
          "on_task_request apply_eta_task _limit_task _limit_post_eta on_decode_error",

@@ -48,13 +48,22 @@ def was_revoked(request: Any) -> bool:
     return bool(request._already_revoked)
 
 
+def was_asked_to_end(request: Any) -> bool:
+    """Whether it was revoked while it ran, or cancelled by Celery as its connection was lost."""
+    return bool(request._already_revoked or request._already_cancelled)
+
+
 def may_be_revoked(request: Any) -> bool:
-    """Whether ``request.revoked()``, which looks at everything, could find it to be so."""
+    """Whether ``request.revoked()``, which looks at everything, could find it to be so.
+
+    A task's own ``Request`` class may know other reasons.
+    """
     return bool(
         request._already_revoked
         or request.expires
         or request.id in state.revoked
         or state.revoked_stamps
+        or type(request).revoked is not Request.revoked
     )
 
 
@@ -550,11 +559,11 @@ def count_settled(
         settled(delivery_tag)
         return method(delivery_tag, *args, **kwargs)
 
-    def holding(*args: Any, **kwargs: Any) -> Any:
-        with lock:  # type: ignore[union-attr]
+    def locked(*args: Any, **kwargs: Any) -> Any:
+        with lock or contextlib.nullcontext():
             return counting(*args, **kwargs)
 
-    method = holding if lock else counting
+    method = counting if lock is None else locked
     channel.basic_ack = partial(method, channel.basic_ack)
     channel.basic_reject = partial(method, channel.basic_reject)
 

@@ -76,9 +76,10 @@ class Lane:
 
     def room(self) -> int:
         """How many more messages the lane may take; the hot path of ``can_consume``."""
+        room = self.credit - len(self.held) - self.limited
         if self.scheduled >= self.scheduled_limit or self.limited >= self.limited_limit:
-            return 0
-        return self.credit - len(self.held) - self.limited
+            return min(room, 0)
+        return room
 
     def grant(self, credit: int, now: float) -> None:
         """Set the credit; the broker is asked anew as soon as there is room again."""

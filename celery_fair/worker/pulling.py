@@ -87,7 +87,8 @@ class Puller:
     def _lanes(self) -> dict[Kind, Lane]:
         """Before their time, or behind a rate limit, they hold as many as Celery would."""
         scheduled = internals.eta_task_limit(self._c.app) or NO_LIMIT
-        limited = self._c.prefetch_multiplier * self._pool.slots or NO_LIMIT
+        slots = max(self._pool.slots, self._c.controller.max_concurrency or 0)
+        limited = self._c.prefetch_multiplier * slots or NO_LIMIT
         now = monotonic()
         return {kind: Lane(kind, now, scheduled, limited) for kind in KINDS}
 

@@ -38,10 +38,11 @@ class Slot:
         slots.on_free()
 
     def fail(self, *_: Any) -> None:
-        """Give it back of a task that the pool has ended, by its child or a hard time limit."""
-        if self.request is not None:
-            self._slots.fatal.note(self.request)
+        """Give back the slot of a task that the pool has ended, with its child mostly."""
+        request = self.request
         self.release()
+        if request is not None:
+            self._slots.fatal.note(request)
 
 
 class Slots:

@@ -162,6 +162,24 @@ def test_a_tracer_that_patches_the_class_after_us_sees_every_publish(
     assert len(sent()) == 1
 
 
+def test_a_kind_follows_its_queue_through_a_tracer_that_copies_the_headers(
+    app: Celery, sent: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Sentry's integration does: a copy, with what was there among them once more."""
+    Fair(app, queues={"batch": ["reports"]})
+    app.conf.task_routes = {"report": {"queue": "reports"}}
+    original = Celery.send_task
+
+    def traced(self: Celery, name: str, *args: Any, headers: Any, **options: Any) -> Any:
+        headers = {**headers, "trace": "1", "headers": {**headers}}
+        return original(self, name, *args, headers=headers, **options)
+
+    monkeypatch.setattr(Celery, "send_task", traced)
+    app.send_task("report")
+    (message,) = sent()
+    assert (message.queue, message.header.kind) == ("reports", "batch")
+
+
 def test_the_steps_come_with_the_worker_and_only_to_its_own_app(
     make_app: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from celery.worker.request import Request
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
@@ -112,6 +113,12 @@ hostile = st.one_of(
 )
 
 
+class Received(SimpleNamespace):
+    """The part of Celery's request that dispatching looks at."""
+
+    revoked = Request.revoked
+
+
 class Rig:
     """A dispatcher with a pool of one slot, whose tasks end when they are told to."""
 
@@ -134,7 +141,7 @@ class Rig:
 
     def receive(self, kind: str, headers: Any) -> None:
         message = SimpleNamespace(headers=headers, fair_lane=self.lanes[kind])
-        request = SimpleNamespace(
+        request = Received(
             _message=message, _already_revoked=False, time_start=None, id="", expires=None
         )
         self.dispatcher.on_task_request(request)

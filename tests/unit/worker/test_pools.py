@@ -55,7 +55,7 @@ def slots(freed):
 
 @pytest.fixture
 def slot(slots):
-    return slots.take(BATCH, SimpleNamespace(id="1", name="task", time_start=None), 0.0)
+    return slots.take(BATCH, SimpleNamespace(_already_revoked=True, time_start=None), 0.0)
 
 
 def _pool(**options):
