@@ -32,7 +32,7 @@ def test_batch_gets_its_share_of_children_that_live_for_a_few_tasks(site, naive)
     site.start(
         naive, pool="prefork", concurrency=2, args=["--max-tasks-per-child=5"], settings=HALF
     )
-    share = _batch_share(site, 40)
+    share = _batch_share(site, 80)
     assert share < 0.05 if naive else share >= 0.1, share
 
 
