@@ -166,10 +166,9 @@ def hoard(most: int) -> None:
             super().__init__(*args)
             self._full = False
 
-        def room(self):
+        def grant(self, credit, now):
             self._full = self.waiting >= most or (self._full and self.waiting > 0)
-            room = super().room()
-            return room if self._full else max(room, most - self.waiting)
+            super().grant(credit if self._full else max(credit, most), now)
 
     pulling.Lane = HoardingLane
 
