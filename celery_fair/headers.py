@@ -2,7 +2,8 @@
 
 One short line of text, as in ``batch 1764457200.123456 {"tenant":"acme"}``: the kind, when it was
 first published, and as JSON what else there is to say, which mostly is nothing. py-amqp decodes a
-table of the same in four times as many steps of Python, a fifth of what a message costs us in all.
+table of the same in 408 bytecodes of Python, and the line in 118 (beside 2,906 for Celery's own
+headers; py-amqp 5.4).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ NAME: Final = "fair"
 #: Identifiers are cut at this length, so that a publisher can't make every worker carry a novel.
 MAX_TEXT: Final = 256
 
-#: What is longer was not written here: JSON has twelve characters for the longest of an identifier.
+#: Longer than any line written here: JSON takes up to twelve characters for one of an identifier.
 MAX_LENGTH: Final = 8192
 
 #: Epoch seconds past the year 5000 are noise, and could overflow sums further on.

@@ -37,7 +37,7 @@ def _reason(reply: Any) -> str:
     said = reply.get("error") if isinstance(reply, dict) else reply
     if "fair_status" in str(said):  # KeyError('fair_status'): Celery's answer to an unknown command
         return "celery-fair is not installed there"
-    return str(said).removeprefix("celery-fair is not active in this worker: ")
+    return str(said)
 
 
 def total(reports: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

@@ -36,7 +36,7 @@ class Arrivals:
 
         Epoch seconds. Where the header says nothing, or what can't be, it is the arrival: ``now``.
         """
-        try:  # as nearly all of them are; FairHeader looks at everything, for five times as long
+        try:  # as nearly all of them are; FairHeader looks at everything, in three times as long
             line = headers[NAME]  # type: ignore[index]
             if len(line) < SHORT:
                 kind, published = line.split(" ")

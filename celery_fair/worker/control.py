@@ -14,7 +14,7 @@ def fair_status(state: Any, **_: Any) -> dict[str, Any]:
 
     scheduler = getattr(state.consumer.controller, "fair", None)
     if scheduler is None:
-        return {"error": f"celery-fair is not active in this worker: {_reason(state.app)}"}
+        return {"error": f"plain Celery, since {_reason(state.app)}"}
     return report(scheduler)
 
 

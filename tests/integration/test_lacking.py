@@ -35,8 +35,8 @@ def test_a_worker_that_lacks_a_name_runs_as_plain_celery(pool, broker, start_wor
 
 
 WHY = (
-    "celery-fair is not active in this worker: "
-    "its Celery or kombu lacks what celery-fair leans on, as its log says in full"
+    "plain Celery, since its Celery or kombu lacks what celery-fair leans on, "
+    "as its log says in full"
 )
 NOT_ACTIVE = [{"w1@test": {"error": WHY}}]
 

@@ -71,7 +71,7 @@ def test_switched_off_it_is_plain_celery(start_worker, app, journal):
     order = _fill_then_interactive(app, journal)
     assert order.index("i0") >= SLOTS
     assert "fair" not in ask(app, worker.hostname, "stats")
-    why = "celery-fair is not active in this worker: the setting `enabled` is false"
+    why = "plain Celery, since the setting `enabled` is false"
     assert ask(app, worker.hostname) == {"error": why}
     assert "celery-fair:" not in worker.log_text()
 
