@@ -61,7 +61,7 @@ def demo(json_path: Path | None, seconds: float) -> None:
         click.echo("Interrupted; the demo's processes are stopped.", err=True)
         raise click.exceptions.Exit(EX_INTERRUPTED) from None
     show_results(console, sides)
-    took = time.monotonic() - begin
+    took = round(time.monotonic() - begin, 1)
     if json_path is not None:
         json_path.write_text(json.dumps(as_object(broker, load, sides, took), indent=2) + "\n")
     console.print(f"\nTook {took:.0f} s on {broker.name}.")
@@ -77,6 +77,6 @@ def as_object(
         "celery_fair": celery_fair.__version__,
         "pool": "prefork",
         "load": load.as_dict(),
-        "took_seconds": round(took_seconds, 1),
+        "took_seconds": took_seconds,
         **{KEYS[side.name]: side.as_dict() for side in sides},
     }
