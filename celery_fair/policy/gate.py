@@ -2,11 +2,36 @@
 
 from __future__ import annotations
 
+from enum import Enum
+
 from celery_fair.policy.load import Load, Mode
 from celery_fair.policy.settings import PolicySettings
 
 _LATE_MEMORY_SECONDS = 1.0
 _NEVER = float("-inf")
+
+
+class Cause(str, Enum):
+    """Why the mode changed, in one word; the reason beside it is a sentence with the numbers."""
+
+    LATE = "late"
+    """An interactive task was started too late."""
+    BACKLOG = "backlog"
+    WAIT = "wait"
+    BLIND = "blind"
+    EMPTY = "empty"
+    """Nothing interactive waits."""
+    RELAXED = "relaxed"
+    """Backlog and wait are under half of their thresholds."""
+    FULL = "full"
+    """Interactive has all the slots that its hard ceiling allows."""
+
+
+CAUSES = {
+    Mode.PROTECTED: (Cause.LATE, Cause.BACKLOG, Cause.WAIT, Cause.BLIND),
+    Mode.OPEN: (Cause.EMPTY, Cause.RELAXED, Cause.FULL),
+}
+"""What can have brought each mode about."""
 
 
 class Gate:
@@ -18,8 +43,8 @@ class Gate:
     """
 
     __slots__ = (
-        "_blind_ticks", "_half_late_at", "_late_at", "_settings", "_short_since",
-        "blind", "changes", "half_wait_seconds", "mode", "reason", "since",
+        "_blind_ticks", "_half_late_at", "_late_at", "_seconds", "_settings", "_short_since",
+        "blind", "cause", "changes", "half_wait_seconds", "mode", "reason", "since",
     )  # fmt: skip
 
     def __init__(self, settings: PolicySettings, now: float) -> None:
@@ -32,7 +57,15 @@ class Gate:
         self.mode = Mode.OPEN
         self.since = now
         self.reason = "started"
-        self.changes = 0
+        self.cause: Cause | None = None
+        self.changes = dict.fromkeys(
+            ((mode, cause) for mode, causes in CAUSES.items() for cause in causes), 0
+        )
+        self._seconds = dict.fromkeys(Mode, 0.0)
+
+    def seconds(self, now: float) -> dict[Mode, float]:
+        """How long it has been in each mode, all together."""
+        return {**self._seconds, self.mode: self._seconds[self.mode] + now - self.since}
 
     def note_late(self, waited_seconds: float, now: float) -> None:
         """Remember for a second that an interactive task was started late."""
@@ -62,40 +95,47 @@ class Gate:
             reason = self._reason_to_protect(load, now, excess, threshold)
         else:
             reason = self._reason_to_open(load, now, excess, threshold)
-        return None if reason is None else self._change(reason, now)
+        return None if reason is None else self._change(*reason, now)
 
     def stand_open(self, now: float, reason: str) -> Mode | None:
         """Open at once: no interactive task could use the protection."""
-        return None if self.mode is Mode.OPEN else self._change(reason, now)
+        return None if self.mode is Mode.OPEN else self._change(Cause.FULL, reason, now)
 
-    def _reason_to_protect(self, load: Load, now: float, excess: int, threshold: int) -> str | None:
+    def _reason_to_protect(
+        self, load: Load, now: float, excess: int, threshold: int
+    ) -> tuple[Cause, str] | None:
         limit = self._settings.protect_wait_seconds
         if now - self._late_at <= _LATE_MEMORY_SECONDS:
-            return f"an interactive task was started later than {limit:g} s"
+            return Cause.LATE, f"an interactive task was started later than {limit:g} s"
         if not load.interactive_waits:
             return None
         if excess > threshold:
-            return f"interactive backlog beyond free slots {excess} > {threshold}"
+            return Cause.BACKLOG, f"interactive backlog beyond free slots {excess} > {threshold}"
         if self._wait(load, now) > limit:
-            return f"an interactive task has waited longer than {limit:g} s"
+            return Cause.WAIT, f"an interactive task has waited longer than {limit:g} s"
         if self._blind_ticks >= 2:
-            return "backlog unknown and the interactive lane is full"
+            return Cause.BLIND, "backlog unknown and the interactive lane is full"
         return None
 
-    def _reason_to_open(self, load: Load, now: float, excess: int, threshold: int) -> str | None:
+    def _reason_to_open(
+        self, load: Load, now: float, excess: int, threshold: int
+    ) -> tuple[Cause, str] | None:
         if now - self.since < self._settings.protect_hold_seconds:
             return None
         if not load.interactive_waits:
             # A late start has had its protection; it must not close the gate again.
             self._late_at = self._half_late_at = _NEVER
-            return "nothing interactive waits"
+            return Cause.EMPTY, "nothing interactive waits"
         if (
             not self.blind
             and excess < threshold / 2
             and self._wait(load, now) < self.half_wait_seconds
             and now - self._half_late_at > _LATE_MEMORY_SECONDS
         ):
-            return "interactive backlog and wait are under half of their thresholds"
+            return (
+                Cause.RELAXED,
+                "interactive backlog and wait are under half of their thresholds",
+            )
         return None
 
     def _wait(self, load: Load, now: float) -> float:
@@ -103,9 +143,10 @@ class Gate:
         here = load.interactive_oldest_wait_seconds
         return here if self._short_since is None else max(here, now - self._short_since)
 
-    def _change(self, reason: str, now: float) -> Mode:
+    def _change(self, cause: Cause, reason: str, now: float) -> Mode:
+        self._seconds[self.mode] += now - self.since
         self.mode = Mode.PROTECTED if self.mode is Mode.OPEN else Mode.OPEN
         self.since = now
-        self.reason = reason
-        self.changes += 1
+        self.cause, self.reason = cause, reason
+        self.changes[self.mode, cause] += 1
         return self.mode

@@ -8,6 +8,7 @@ from dataclasses import replace
 from celery_fair.policy.credits import Lookahead, batch_credit, interactive_credit
 from celery_fair.policy.fleet import FleetView, Member, Place
 from celery_fair.policy.gate import Gate
+from celery_fair.policy.idle import Idle, why_idle
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS, Kind
 from celery_fair.policy.limits import Limits, divide
 from celery_fair.policy.load import Credits, Load, Mode
@@ -210,6 +211,19 @@ class Policy:
             found = self._known_credits[key] = self._compute_credits(owed)
         return found
 
+    def idle(self, interactive_held: int, batch_held: int) -> tuple[Idle, int] | None:
+        """Why slots are free though something waits as of the last tick, and how many of them."""
+        return why_idle(
+            self._limits,
+            self._load,
+            self.mode,
+            free=self.slots - self.running,
+            running_interactive=self.running_interactive,
+            running_batch=self.running_batch,
+            held=(interactive_held, batch_held),
+            listening=self.listening,
+        )
+
     @property
     def running(self) -> int:
         """How many slots are taken."""
@@ -225,8 +239,10 @@ class Policy:
         return PolicyView(
             mode=self.mode,
             mode_since=gate.since,
+            mode_cause=gate.cause,
             mode_reason=gate.reason,
             mode_changes=gate.changes,
+            mode_seconds=gate.seconds(now),
             slots=self.slots,
             running_interactive=self.running_interactive,
             running_batch=self.running_batch,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from celery_fair.policy.gate import Cause
 from celery_fair.policy.load import Mode
 
 
@@ -18,8 +20,10 @@ class PolicyView:
 
     mode: Mode
     mode_since: float
+    mode_cause: Cause | None
     mode_reason: str
-    mode_changes: int
+    mode_changes: Mapping[tuple[Mode, Cause], int]
+    mode_seconds: Mapping[Mode, float]
     slots: int
     running_interactive: int
     running_batch: int

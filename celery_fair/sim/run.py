@@ -65,7 +65,9 @@ class Simulation:
         while self._events and self._events[0][0] <= self.result.observed_until:
             self.now, _, act = heapq.heappop(self._events)
             act()
-        self.result.mode_changes = sum(w.policy.view(self.now).mode_changes for w in self.workers)
+        self.result.mode_changes = sum(
+            sum(w.policy.view(self.now).mode_changes.values()) for w in self.workers
+        )
         return self.result
 
     def at(self, time: float, act: Callable[[], None]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from celery_fair.policy import BATCH, INTERACTIVE, FleetView, Load, Mode, Policy, PolicySettings
+from celery_fair.policy.gate import Cause
 
 EMPTY = Load(0, 5, interactive_lane_empty=True)
 BLIND_FULL = Load(None, None)
@@ -159,8 +160,15 @@ def test_every_change_has_a_reason_and_is_counted(policy):
     assert policy.view(1.0).mode_reason == "interactive backlog beyond free slots 50 > 10"
     policy.observe(EMPTY, 2.0)
     view = policy.view(2.0)
-    assert (view.mode_reason, view.mode_since, view.mode_changes) == (
-        "nothing interactive waits",
-        2.0,
-        2,
-    )
+    assert (view.mode_reason, view.mode_since) == ("nothing interactive waits", 2.0)
+    assert {change: n for change, n in view.mode_changes.items() if n} == {
+        (Mode.PROTECTED, Cause.BACKLOG): 1,
+        (Mode.OPEN, Cause.EMPTY): 1,
+    }
+
+
+def test_the_seconds_in_each_mode_add_up_to_the_time_there_was(policy):
+    policy.observe(Load(50, 5), 1.0)
+    assert policy.view(1.5).mode_seconds == {Mode.OPEN: 1.0, Mode.PROTECTED: 0.5}
+    policy.observe(EMPTY, 3.0)
+    assert policy.view(7.0).mode_seconds == {Mode.OPEN: 5.0, Mode.PROTECTED: 2.0}

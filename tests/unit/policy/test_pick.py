@@ -153,12 +153,13 @@ def test_the_view_tells_what_the_policy_does():
     view = policy.view(0.5)
     assert (view.slots, view.running_interactive, view.running_batch) == (8, 2, 3)
     assert (view.reserve, view.batch_ceiling, view.owed_ceiling) == (1, 8, 2)
-    assert (view.mode, view.mode_changes, view.blind, view.fleet_workers) == (
+    assert (view.mode, view.mode_cause, view.blind, view.fleet_workers) == (
         Mode.OPEN,
-        0,
+        None,
         False,
         1,
     )
+    assert not any(view.mode_changes.values())
     assert view.last_batch_start == 0.0
 
 
