@@ -15,6 +15,7 @@ from celery.local import Proxy
 
 from celery_fair.errors import AlreadyInstalled, NotInstalled
 from celery_fair.headers import NAME
+from celery_fair.observer import Observer, Observers, TaskInfo
 from celery_fair.policy.kinds import Kind
 from celery_fair.publish import Publish
 from celery_fair.routing import FairRouter, Lanes
@@ -52,6 +53,7 @@ class Fair:
         self._lanes: Lanes | None = None
         self._globs: Globs | None = None
         self._warned: set[tuple[str, str]] = set()
+        self.observers = Observers()
         self._undo: list[Callable[[], None]] = []
         if app is not None:
             self.init_app(app)
@@ -234,10 +236,21 @@ class Fair:
             # Switched off, or uninstalled under someone else's wrapper.
             _drop(options)
             return send(name, args, kwargs, **options)
-        self.prepare(name, args, kwargs, options)
-        return send(name, args, kwargs, **options)
+        publish = self.prepare(name, args, kwargs, options)
+        result = send(name, args, kwargs, **options)
+        if self.observers:
+            self.observers.tell("queued", _queued(publish, name, result.id))
+        return result
 
-    def prepare(self, name: str, args: Any, kwargs: Any, options: dict[str, Any]) -> None:
+    def add_observer(self, observer: Observer) -> None:
+        """Have the hooks of ``observer`` called, in this process and in workers started from it."""
+        self.observers.add(observer)
+
+    def remove_observer(self, observer: Observer) -> None:
+        """Call its hooks no more; it need not be one that was added."""
+        self.observers.remove(observer)
+
+    def prepare(self, name: str, args: Any, kwargs: Any, options: dict[str, Any]) -> Publish:
         """Turn our options of a ``send_task`` into a header and a router."""
         publish = Publish(self, name, options.get("task_type"), args, kwargs, options, time.time())
         publish.mark_errbacks()
@@ -245,6 +258,7 @@ class Fair:
         options["headers"] = {**(options.get("headers") or {}), NAME: publish.header.as_line()}
         inner = options.get("router") or self.app.amqp.router
         options["router"] = FairRouter(inner, publish)
+        return publish
 
     def prepare_eager(self, task: Any, args: Any, kwargs: Any, options: dict[str, Any]) -> None:
         """Give an eager call the header that its message would have had; no broker is asked."""
@@ -282,6 +296,11 @@ class Fair:
     def _add_queues(self, queues: Any) -> None:
         if self.settings.enabled:
             self._lane_map.add_to(queues)
+
+
+def _queued(publish: Publish, name: str, id: str) -> TaskInfo:
+    header = publish.header
+    return TaskInfo(header.kind, name, id, publish.queue, header.ready_at)
 
 
 _ABSENT = object()

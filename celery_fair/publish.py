@@ -50,6 +50,8 @@ class Publish:
         self.kept = self._kept()
         self.header = self._header(asked.get("request_id"), asked.get("tenant"))
         self.marked: list[dict[str, Any]] = []
+        self.queue: str | None = None
+        """Where it went, once it has been routed."""
 
     def _header(self, request_id: object, tenant: object) -> FairHeader:
         kind, covers_children = self._kind()

@@ -117,7 +117,8 @@ class FairRouter:
 
     def _follow(self, routed: dict[str, Any]) -> None:
         """Let the kind follow a mapped queue: the worker serves a message by its queue's lane."""
-        publish, queue = self.publish, _name(routed.get("queue"))
+        publish = self.publish
+        queue = publish.queue = _name(routed.get("queue"))
         lane = publish.fair.lanes.get(queue)
         if lane is None or lane == publish.header.kind:
             return

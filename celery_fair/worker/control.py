@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+from time import monotonic
 from typing import Any
 
-from celery.worker.control import inspect_command
+from celery.worker.control import control_command, inspect_command
 
 
 @inspect_command()
 def fair_status(state: Any, **_: Any) -> dict[str, Any]:
     """Gate, slots, lanes, waits and share of celery-fair."""
-    from celery_fair.worker.status import report
+    from celery_fair.observe.facts import collect
 
     scheduler = getattr(state.consumer.controller, "fair", None)
     if scheduler is None:
         return {"error": f"plain Celery, since {_reason(state.app)}"}
-    return report(scheduler)
+    return collect(scheduler)
+
+
+@control_command()
+def fair_watch(state: Any, **_: Any) -> dict[str, Any]:
+    """Tell the facts of celery-fair in an event each second, for a minute."""
+    scheduler = getattr(state.consumer.controller, "fair", None)
+    if scheduler is None:
+        return {"error": f"plain Celery, since {_reason(state.app)}"}
+    scheduler.announcer.watch(monotonic())
+    return {"ok": "watched for a minute"}
 
 
 def _reason(app: Any) -> str:

@@ -11,15 +11,18 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
+from celery_fair.observe.counts import Counts
+from celery_fair.observe.waits import Waits
+from celery_fair.observer import Observers
 from celery_fair.policy import Policy
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS, Kind
 from celery_fair.policy.load import Credits
-from celery_fair.worker import internals
+from celery_fair.worker import internals, telling
 from celery_fair.worker.arrivals import Arrivals
 from celery_fair.worker.lanes import Held, Lane
+from celery_fair.worker.outcomes import DROPS, EXPIRED, LOST, OUTCOMES, REVOKED
 from celery_fair.worker.pools import Pool
-from celery_fair.worker.slots import Slots
-from celery_fair.worker.waits import Waits
+from celery_fair.worker.slots import Slot, Slots
 from celery_fair.worker.windows import Window
 
 logger = logging.getLogger(__name__)
@@ -45,6 +48,8 @@ class Dispatcher:
         self.slots = Slots()
         self.arrivals = Arrivals()
         self.waits = Waits()
+        self.counts = Counts(OUTCOMES, DROPS)
+        self.observers = Observers()
         self.dispatched = dict.fromkeys(KINDS, 0)
         self.given_back = dict.fromkeys(KINDS, 0)
         self.would_have_held = dict.fromkeys(KINDS, 0)
@@ -124,7 +129,9 @@ class Dispatcher:
         with self.lock:
             if lane.limited and request.__dict__.pop("fair_limited", False):
                 lane.limited -= 1
-            lane.hold(request, first_published, ready_at, now)
+            held = lane.hold(request, first_published, ready_at, now)
+            if self.observers:
+                self.observers.tell("held", telling.of_held(lane.kind, held))
         if self.policy.running < self.policy.slots or self.slots.finished:
             self.pump()  # else the next to finish does it
 
@@ -185,9 +192,22 @@ class Dispatcher:
             slot = finished.popleft()
             run_seconds = slot.finished_at - slot.started_at
             finish(slot.kind, slot.finished_at, run_seconds)
+            self._count(slot, run_seconds)
             if run_seconds >= self._long_seconds:
                 self._ran_long(slot.request, run_seconds)
             slot.request = None  # else request and slot keep each other for the collector
+
+    def _count(self, slot: Slot, run_seconds: float) -> None:
+        outcome = slot.outcome
+        if outcome is None:
+            outcome = slot.outcome = self._unsaid(slot)
+        self.counts.end(slot.kind, slot.request.task.name, outcome, slot.wait_seconds, run_seconds)
+        if self.observers:
+            self.observers.tell("finished", telling.of_slot(slot, finished=True))
+
+    def _unsaid(self, slot: Slot) -> str:
+        """How a task has ended of which no callback told."""
+        return REVOKED if internals.was_revoked(slot.request) else LOST
 
     def _dispatch(self) -> bool:
         """Dispatch by turns; whether the loop should look at the broker before the next."""
@@ -229,17 +249,33 @@ class Dispatcher:
         self.pump()
 
     def _start(self, lane: Lane, now: float) -> None:
-        kind = lane.kind
-        _, _, request, ready_at, received_at = lane.take(now)
+        kind, held = lane.kind, lane.take(now)
+        _, _, request, ready_at, received_at = held
         if internals.may_be_revoked(request) and request.revoked():
+            self._drop(kind, held)
             return  # asked here, since ``process_task`` would swallow it with the slot
-        self.slots.take(kind, request, now)
+        slot = self.slots.take(kind, request, now)
         self.windows[kind].starting(request)
         self.policy.start(kind, now, now - received_at)
         self.dispatched[kind] += 1
+        slot.received_at, slot.mode = received_at, self.policy.mode
         if ready_at is not None:
-            self.waits.add(kind, now, time.time() - ready_at)
+            slot.ready_at = ready_at
+            slot.wait_seconds = self._waited(kind, now, time.time() - ready_at)
+        if self.observers:
+            self.observers.tell("dispatched", telling.of_slot(slot, finished=False))
         self.process_task(self._process_task, request)
+
+    def _waited(self, kind: Kind, now: float, wait_seconds: float) -> float:
+        wait_seconds = self.waits.add(kind, now, wait_seconds)
+        self.counts.waits[kind].add(wait_seconds)
+        return wait_seconds
+
+    def _drop(self, kind: Kind, held: Held) -> None:
+        outcome = EXPIRED if internals.has_expired(held.request) else REVOKED
+        self.counts.dropped[kind][outcome] += 1
+        if self.observers:
+            self.observers.tell("dropped", telling.of_held(kind, held, outcome))
 
     def process_task(self, process: Callable[[Any], Any], request: Any) -> None:
         """Hand a request to the pool, and give its slot back if the pool has not got it.
@@ -305,6 +341,8 @@ class Dispatcher:
                 internals.forget_request(held.request)
                 internals.return_to_broker(internals.message_of(held.request))
                 self.given_back[kind] += 1
+                if self.observers:
+                    self.observers.tell("given_back", telling.of_held(kind, held))
 
 
 def _must_go_back(window: Window, overdue_before: float, held: Held) -> bool:

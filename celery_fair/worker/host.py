@@ -33,7 +33,8 @@ EVERYWHERE = (
          "the books in which slots are looked up"),
     Need("celery.worker.state", "should_stop", "not to start anything during a shutdown"),
     Need("celery.worker.request:Request",
-         "_message _already_revoked _already_cancelled acknowledged expires revoked time_start",
+         "_message _already_revoked _already_cancelled acknowledged delivery_info expires "
+         "maybe_expire revoked time_start",
          "requests that are held, revoked or given back"),
     Need("celery.worker.consumer:Consumer",
          "on_task_request apply_eta_task _limit_task _limit_post_eta on_decode_error",
@@ -49,6 +50,8 @@ EVERYWHERE = (
     Need("celery.bootsteps:Blueprint", "on_close", "letting go when the connection is lost"),
     Need("celery.concurrency.base:BasePool", "_state RUN apply_async num_processes",
          "slots, and which of them are free"),
+    Need("celery.worker.consumer.events:Events", "start", "telling the cluster"),
+    Need("celery.events.dispatcher:EventDispatcher", "enabled send", "telling the cluster"),
     Need("kombu.asynchronous.timer:Timer", "_queue call_repeatedly", "the tick"),
     Need("kombu.messaging:Consumer", "_active_tags _add_tag _queues _receive_callback on_message",
          "a consumer a lane"),

@@ -48,6 +48,16 @@ def was_revoked(request: Any) -> bool:
     return bool(request._already_revoked)
 
 
+def has_expired(request: Any) -> bool:
+    """Whether its ``expires`` has passed, which Celery notes as a revocation."""
+    return bool(request.expires and request.maybe_expire())
+
+
+def queue_of(request: Any) -> str | None:
+    """The routing key it came by, which is its queue's name unless somebody bound it otherwise."""
+    return (request.delivery_info or {}).get("routing_key")
+
+
 def was_asked_to_end(request: Any) -> bool:
     """Whether it was revoked while it ran, or cancelled by Celery as its connection was lost."""
     return bool(request._already_revoked or request._already_cancelled)
@@ -88,6 +98,12 @@ def forget_request(request: Any) -> None:
     """
     request.acknowledged = True
     state.task_ready(request)
+
+
+def event_sender(consumer: Any) -> Callable[..., Any] | None:
+    """What sends events of this worker, unless it was started without any."""
+    dispatcher = getattr(consumer, "event_dispatcher", None)
+    return dispatcher.send if dispatcher is not None and dispatcher.enabled else None
 
 
 def scheduled_requests(timer: Any) -> list[Any]:

@@ -100,9 +100,10 @@ class Lane:
 
     def hold(
         self, request: Any, first_published: float, ready_at: float | None, now: float
-    ) -> None:
+    ) -> Held:
         held = _new(Held, (first_published, next(_sequence), request, ready_at, now))
         heapq.heappush(self.held, held)
+        return held
 
     def take(self, now: float) -> Held:
         """Remove the message that was published first."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from celery_fair.headers import FairHeader
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, Kind
-from celery_fair.worker import internals
+from celery_fair.worker import internals, telling
 from celery_fair.worker.dispatcher import Dispatcher
 
 
@@ -38,7 +38,11 @@ class ObservingDispatcher(Dispatcher):
         self.policy.start(kind, now)
         self.dispatched[kind] += 1
         if ready_at != epoch:  # else it says nothing of when it was published
-            self.waits.add(kind, now, epoch - ready_at)
+            slot.ready_at = ready_at
+            slot.wait_seconds = self._waited(kind, now, epoch - ready_at)
+        slot.mode = self.policy.mode
+        if self.observers:
+            self.observers.tell("dispatched", telling.of_slot(slot, finished=False))
         return self.pool.apply(apply, slot, args, options)
 
     def pump(self) -> None:

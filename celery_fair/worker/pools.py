@@ -38,10 +38,8 @@ class Pool:
         self, apply: Apply, slot: Slot, args: tuple[Any, ...], options: dict[str, Any]
     ) -> Any:
         """Call ``pool.apply_async`` so that ``slot`` is given back when the job has ended."""
-        release, fail = slot.release, slot.fail
-        succeeded, failed = options.get("callback"), options.get("error_callback")
-        options["callback"] = partial(_then, release, succeeded) if succeeded else release
-        options["error_callback"] = partial(_then, fail, failed) if failed else fail
+        _follow(options, "callback", slot.end)
+        _follow(options, "error_callback", slot.fail)
         return apply(*args, **options)
 
     def on_flushed(self, slots: Slots) -> None:
@@ -59,6 +57,7 @@ class ThreadPool(Pool):
     def apply(
         self, apply: Apply, slot: Slot, args: tuple[Any, ...], options: dict[str, Any]
     ) -> Any:
+        _follow(options, "callback", slot.note)
         result = apply(*args, **options)
         result.f.add_done_callback(slot.release)
         return result
@@ -77,6 +76,12 @@ class GreenPool(Pool):
     so dispatching is spawned.
     """
 
+    def follow(self, slot: Slot, options: dict[str, Any]) -> None:
+        """Note how the task ends; a hard time limit here is told by ``timeout_callback`` alone."""
+        _follow(options, "callback", slot.note)
+        if options.get("timeout"):
+            _follow(options, "timeout_callback", slot.overrun)
+
     def on_flushed(self, slots: Slots) -> None:
         """``flush`` does nothing here either."""
 
@@ -94,6 +99,7 @@ class GeventPool(GreenPool):
     def apply(
         self, apply: Apply, slot: Slot, args: tuple[Any, ...], options: dict[str, Any]
     ) -> Any:
+        self.follow(slot, options)
         greenlet = apply(*args, **options)
         greenlet.link(slot.release)
         return greenlet
@@ -105,6 +111,7 @@ class EventletPool(GreenPool):
     def apply(
         self, apply: Apply, slot: Slot, args: tuple[Any, ...], options: dict[str, Any]
     ) -> Any:
+        self.follow(slot, options)
         result = apply(*args, **options)
         internals.newest_green_thread(self.pool).link(slot.release)
         return result
@@ -120,6 +127,7 @@ class SoloPool(Pool):
     def apply(
         self, apply: Apply, slot: Slot, args: tuple[Any, ...], options: dict[str, Any]
     ) -> Any:
+        _follow(options, "callback", slot.note)
         try:
             return apply(*args, **options)
         finally:
@@ -146,8 +154,14 @@ def adapt(pool: Any) -> Pool:
     return Pool(pool)
 
 
-def _then(release: Callback, callback: Callback, *args: Any, **kwargs: Any) -> Any:
+def _follow(options: dict[str, Any], name: str, after: Callback) -> None:
+    """Have ``after`` called behind the callback of that name, with the same arguments."""
+    callback = options.get(name)
+    options[name] = partial(_then, after, callback) if callback else after
+
+
+def _then(after: Callback, callback: Callback, *args: Any, **kwargs: Any) -> Any:
     try:
         return callback(*args, **kwargs)
     finally:
-        release()
+        after(*args)

@@ -6,11 +6,16 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from time import monotonic
 from typing import Any
 
 from celery_fair.app import Fair
 from celery_fair.errors import SettingsError
+from celery_fair.observe.events import Announcer
+from celery_fair.observe.facts import collect, tasks
+from celery_fair.observe.record import Record
+from celery_fair.observer import GateChange
 from celery_fair.policy import Load, Policy
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS, Kind
 from celery_fair.worker import internals
@@ -47,6 +52,9 @@ class Scheduler:
         self.dispatcher = make(
             self.policy, self.pool, c.on_task_request, self._call_later, fair.kind_of_queue
         )
+        self.dispatcher.observers = fair.observers
+        self.record = Record(monotonic())
+        self.announcer = Announcer(partial(collect, self), partial(tasks, self))
         self.waker = Waker(self.dispatcher.pump)
         if c.hub is not None:
             self.dispatcher.wake_by(self.waker.wake)
@@ -149,6 +157,7 @@ class Scheduler:
             self.holding.longest_seconds,
         )
         self.dispatcher.tick()
+        self.announcer.tick(internals.event_sender(self.c), self.measuring.fleet_workers, now)
 
     def _follow_pool(self, now: float) -> None:
         """Autoscale may still add slots, but only if more is held than there are."""
@@ -168,8 +177,18 @@ class Scheduler:
     def _observe(self, now: float) -> None:
         changed = self.policy.observe(self.load(now), now)
         if changed is not None:
-            reason = self.policy.view(now).mode_reason
-            logger.info("celery-fair: gate %s (%s)", changed.value, reason)
+            self._tell_change()
+        if not self.observing:
+            interactive, batch = (len(self.lanes[kind]) for kind in (INTERACTIVE, BATCH))
+            self.record.tick(self.policy, interactive, batch, now)
+
+    def _tell_change(self) -> None:
+        view = self.policy.view(monotonic())
+        cause = view.mode_cause.value if view.mode_cause else ""
+        change = GateChange(time.time(), view.mode.value, cause, view.mode_reason)
+        self.record.changes.append(change)
+        logger.info("celery-fair: gate %s (%s)", change.mode, change.reason)
+        self.fair.observers.tell("mode_changed", change)
 
     def _audit(self) -> None:
         for request in self.dispatcher.slots.audit(internals.is_known):

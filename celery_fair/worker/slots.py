@@ -8,7 +8,9 @@ from time import monotonic
 from typing import Any
 
 from celery_fair.policy.kinds import Kind
+from celery_fair.policy.load import Mode
 from celery_fair.worker.fatal import Fatal
+from celery_fair.worker.outcomes import SUCCEEDED, TIME_LIMIT, outcome_of
 
 
 class Slot:
@@ -17,14 +19,21 @@ class Slot:
     Keyed by the dispatch, not by the task id: a retry reuses the id, and two copies may run.
     """
 
-    __slots__ = ("_slots", "finished_at", "kind", "request", "started_at")
+    __slots__ = (
+        "_slots", "finished_at", "kind", "mode", "outcome", "ready_at", "received_at",
+        "request", "started_at", "wait_seconds",
+    )  # fmt: skip
 
     def __init__(self, slots: Slots, kind: Kind, request: Any, started_at: float) -> None:
         self._slots = slots
         self.kind = kind
         self.request = request
-        self.started_at = started_at
-        self.finished_at = started_at
+        self.started_at = self.received_at = self.finished_at = started_at
+        self.ready_at: float | None = None
+        self.wait_seconds = 0.0
+        self.mode = Mode.OPEN
+        """The gate's as this was taken."""
+        self.outcome: str | None = None
 
     def release(self, *_: Any) -> None:
         """Give the slot back; safe from any thread, and without effect the second time."""
@@ -37,9 +46,27 @@ class Slot:
         slots.finished.append(self)
         slots.on_free()
 
-    def fail(self, *_: Any) -> None:
+    def note(self, returned: Any = None, *_: Any) -> None:
+        """Keep how the task has ended, of what a pool's callback is given."""
+        if returned.__class__ is tuple and not returned[0]:
+            self.outcome = SUCCEEDED  # as nearly all do
+        elif self.request is not None:
+            self.outcome = outcome_of(returned, self.request)
+
+    def end(self, returned: Any = None, *_: Any) -> None:
+        """Give back the slot of a task that has returned."""
+        self.note(returned)
+        self.release()
+
+    def overrun(self, soft: bool, *_: Any) -> None:
+        """Its time limit has come, where that is all that is told of its end."""
+        if not soft:
+            self.outcome = TIME_LIMIT
+
+    def fail(self, returned: Any = None, *_: Any) -> None:
         """Give back the slot of a task that the pool has ended, with its child mostly."""
         request = self.request
+        self.note(returned)
         self.release()
         if request is not None:
             self._slots.fatal.note(request)

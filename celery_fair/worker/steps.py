@@ -54,7 +54,7 @@ class FairStep(bootsteps.StartStopStep):
         self.scheduler.shutdown()
 
     def info(self, c: Any) -> dict[str, Any]:
-        from celery_fair.worker.status import summary
+        from celery_fair.observe.facts import summary
 
         return {"fair": summary(self.scheduler)}
 

@@ -26,6 +26,8 @@ class FakePool(Pool):
 class Request:
     """The part of Celery's request that dispatching looks at."""
 
+    task = SimpleNamespace(name="shop.answer")
+
     def __init__(self, kind=None, queue="celery", ready_at=None) -> None:
         at = time.time() if ready_at is None else ready_at
         self._message = SimpleNamespace(headers={"fair": f"{kind} {at!r}"} if kind else {})
@@ -63,7 +65,7 @@ class Worker:
 
     def complete(self):
         for job in self.jobs:
-            job["callback"]("a result")
+            job["callback"]((0, "a result", 0.1))
         self.jobs.clear()
 
 

@@ -21,11 +21,13 @@ class Waits:
         self.clamped = 0
         """Waits that came out negative, since a publisher's clock is ahead of ours."""
 
-    def add(self, kind: Kind, now: float, wait_seconds: float) -> None:
+    def add(self, kind: Kind, now: float, wait_seconds: float) -> float:
+        """Return what was added: none is shorter than 0."""
         if wait_seconds < 0:
             self.clamped += 1
             wait_seconds = 0.0
         self._rings[kind].add(now, wait_seconds)
+        return wait_seconds
 
     def summary(self, kind: Kind, now: float) -> Mapping[str, float | int | None]:
         """Count, p50, p95, p99 and maximum over the last ``WINDOW_SECONDS``; ``None`` if none."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from celery_fair.observe.waits import KEPT, WINDOW_SECONDS, Waits
 from celery_fair.policy.kinds import BATCH, INTERACTIVE
-from celery_fair.worker.waits import KEPT, WINDOW_SECONDS, Waits
 
 
 def test_quantiles_of_a_hundred_waits():

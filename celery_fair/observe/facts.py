@@ -1,4 +1,8 @@
-"""What a worker says of itself: plain JSON values, for ``fair status`` and ``inspect stats``."""
+"""One set of facts of a worker, in plain JSON values; every view draws on it.
+
+``fair status`` and ``inspect stats`` ask for it, ``worker-fair`` events carry it, and metrics are
+made of it: of a worker's own, or of what the events have told.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,16 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import celery_fair
+from celery_fair.observe.brevity import short_settings, shorten_lists
 from celery_fair.policy.kinds import KINDS, Kind
-from celery_fair.worker.brevity import short_settings, shorten_lists
+from celery_fair.policy.load import Mode
+from celery_fair.policy.view import PolicyView
 
 if TYPE_CHECKING:
     from celery_fair.worker.scheduler import Scheduler
+
+HISTORY = 10
+"""Changes of the gate that travel with the facts."""
 
 
 def summary(scheduler: Scheduler) -> dict[str, Any]:
@@ -27,8 +36,11 @@ def summary(scheduler: Scheduler) -> dict[str, Any]:
     }
 
 
-def report(scheduler: Scheduler) -> dict[str, Any]:
-    """Everything that ``fair status`` shows of one worker; times are epoch seconds."""
+def collect(scheduler: Scheduler) -> dict[str, Any]:
+    """Everything that is known of one worker; times are epoch seconds.
+
+    May be called by any thread; one figure may then be a moment older than the next.
+    """
     kinds = {kind: _kind(scheduler, kind, monotonic()) for kind in KINDS}
     shorten_lists(kinds)
     now = monotonic()
@@ -43,7 +55,10 @@ def report(scheduler: Scheduler) -> dict[str, Any]:
             "mode": view.mode.value,
             "since": view.mode_since + to_epoch,
             "reason": view.mode_reason,
-            "changes": view.mode_changes,
+            "cause": view.mode_cause.value if view.mode_cause else None,
+            "changes": _changes(view),
+            "seconds": {mode.value: round(s, 3) for mode, s in view.mode_seconds.items()},
+            "history": [list(change) for change in list(scheduler.record.changes)[-HISTORY:]],
             "blind": view.blind,
         },
         "slots": {
@@ -52,6 +67,10 @@ def report(scheduler: Scheduler) -> dict[str, Any]:
             "batch_ceiling": view.batch_ceiling,
             "guaranteed_to_batch": view.owed_ceiling,
             "audited": dispatcher.slots.audited,
+            "idle_seconds": {
+                reason.value: round(seconds, 3)
+                for reason, seconds in scheduler.record.idle_seconds.items()
+            },
         },
         "ended_by_pool": dispatcher.slots.fatal.report(),
         "share": {
@@ -83,12 +102,22 @@ def report(scheduler: Scheduler) -> dict[str, Any]:
         "settings": short_settings(
             scheduler.settings.model_dump(mode="json", exclude_defaults=True)
         ),
+        "observer_failures": scheduler.fair.observers.failures,
         "kinds": kinds,
     }
 
 
+def _changes(view: PolicyView) -> dict[str, dict[str, int]]:
+    """How often the gate went to each mode, by cause."""
+    counted: dict[str, dict[str, int]] = {mode.value: {} for mode in Mode}
+    for (mode, cause), number in view.mode_changes.items():
+        counted[mode.value][cause.value] = number
+    return counted
+
+
 def _kind(scheduler: Scheduler, kind: Kind, now: float) -> dict[str, Any]:
     dispatcher, view = scheduler.dispatcher, scheduler.policy.view(now)
+    counts = dispatcher.counts
     lane = dispatcher.lanes.get(kind)
     mean = view.batch_mean_seconds if kind == "batch" else view.interactive_mean_seconds
     return {
@@ -98,14 +127,42 @@ def _kind(scheduler: Scheduler, kind: Kind, now: float) -> dict[str, Any]:
         "rate_limited": lane.limited if lane is not None else 0,
         "scheduled": lane.scheduled if lane is not None else 0,
         "credit": lane.credit if lane is not None else 0,
+        "source_available": lane is not None and scheduler.backlog(kind, now) is not None,
         "backlog": scheduler.backlog(kind, now) if lane is not None else None,
         "ready": _ready(scheduler, kind, now) if lane is not None else None,
         "dispatched": dispatcher.dispatched[kind],
         "given_back": dispatcher.given_back[kind],
         "would_have_held": dispatcher.would_have_held[kind],
+        "finished": {how: n for how, n in counts.finished[kind].items() if n},
+        "dropped": {how: n for how, n in counts.dropped[kind].items() if n},
         "wait_seconds": dict(dispatcher.waits.summary(kind, now)),
+        "waits": counts.waits[kind].report(),
+        "runs": counts.runs[kind].report(),
+        "slot_seconds": round(_slot_seconds(scheduler, kind, now), 3),
         "mean_run_seconds": round(mean, 4),
     }
+
+
+def _slot_seconds(scheduler: Scheduler, kind: Kind, now: float) -> float:
+    """What tasks of this kind have had of the slots, those that run now included."""
+    dispatcher = scheduler.dispatcher
+    running = sum(now - slot.started_at for slot in dispatcher.slots if slot.kind == kind)
+    return dispatcher.counts.runs[kind].sum_seconds + running
+
+
+def tasks(scheduler: Scheduler) -> list[dict[str, Any]]:
+    """What is counted by name, in the order in which the names came up."""
+    return [
+        {
+            "kind": kind,
+            "task": name,
+            "outcomes": dict(counts.outcomes),
+            "wait_seconds": round(counts.wait_seconds, 6),
+            "run_seconds": round(counts.run_seconds, 6),
+        }
+        for kind, named in scheduler.dispatcher.counts.tasks.items()
+        for name, counts in list(named.items())
+    ]
 
 
 def _ready(scheduler: Scheduler, kind: Kind, now: float) -> dict[str, int] | None:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from celery_fair.worker.brevity import (
+from celery_fair.observe.brevity import (
     COUNTS_BYTES,
     NAMES_BYTES,
     SETTING_BYTES,

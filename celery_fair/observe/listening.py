@@ -1,0 +1,80 @@
+"""Listening to the events of a cluster, over as many lost connections as there are."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from time import monotonic
+from typing import Any, Final
+
+from celery_fair.observe.cluster import Cluster
+from celery_fair.observe.events import WATCH_SECONDS
+
+logger = logging.getLogger(__name__)
+
+SAY_SECONDS: Final = WATCH_SECONDS / 3
+RETRY_SECONDS: Final = 2.0
+
+
+def watch(app: Any) -> None:
+    """Ask all workers to tell their facts often, for a minute."""
+    app.control.broadcast("fair_watch", reply=False)
+
+
+class Listener(threading.Thread):
+    """A thread that fills ``cluster`` from the events on the app's broker, until ``stop``.
+
+    ``error`` is why nothing is heard just now, ``None`` while the broker is there.
+    """
+
+    def __init__(
+        self,
+        app: Any,
+        cluster: Cluster,
+        on_event: Callable[[], None] = lambda: None,
+    ) -> None:
+        super().__init__(name="celery-fair-listener", daemon=True)
+        self.error: Exception | None = None
+        self._app = app
+        self._cluster = cluster
+        self._on_event = on_event
+        self._said_at = float("-inf")
+        self._stopped = threading.Event()
+
+    def run(self) -> None:
+        while not self._stopped.is_set():
+            try:
+                with self._app.connection_for_read() as connection:
+                    self._listen(connection)
+            except Exception as error:
+                if self.error is None:
+                    logger.warning("celery-fair: no events, the broker can't be reached: %r", error)
+                self.error = error
+                self._stopped.wait(RETRY_SECONDS)
+
+    def _listen(self, connection: Any) -> None:
+        # Not '#': where workers send task events, there may be thousands a second.
+        receiver = self._app.events.Receiver(
+            connection, handlers={"*": self._hear}, routing_key="worker.#"
+        )
+        receiver.connect_max_retries = 1
+        receiver.on_iteration = lambda: self._iterate(receiver)
+        self._said_at = float("-inf")
+        receiver.capture(wakeup=False)
+
+    def _iterate(self, receiver: Any) -> None:
+        """Between two looks at the broker, a second apart at the most."""
+        receiver.should_stop = self._stopped.is_set()
+        self.error = None
+        if monotonic() - self._said_at >= SAY_SECONDS:
+            self._said_at = monotonic()
+            watch(self._app)
+
+    def _hear(self, event: Any) -> None:
+        if self._cluster.hear(event, monotonic()):
+            self._on_event()
+
+    def stop(self) -> None:
+        """End it, within a second or two."""
+        self._stopped.set()

@@ -1,0 +1,63 @@
+"""How a task ended, read from what the pool calls back with."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from billiard.einfo import ExceptionWithTraceback
+from billiard.exceptions import Terminated, TimeLimitExceeded, WorkerLostError
+from celery.exceptions import Ignore, Reject, Retry
+
+from celery_fair.worker import internals
+
+SUCCEEDED: Final = "succeeded"
+FAILED: Final = "failed"
+RETRIED: Final = "retried"
+REJECTED: Final = "rejected"
+REQUEUED: Final = "requeued"
+IGNORED: Final = "ignored"
+TIME_LIMIT: Final = "time_limit"
+REVOKED: Final = "revoked"
+CANCELLED: Final = "cancelled"
+LOST: Final = "lost"
+
+OUTCOMES: Final = (
+    SUCCEEDED, FAILED, RETRIED, REJECTED, REQUEUED, IGNORED, TIME_LIMIT, REVOKED, CANCELLED, LOST
+)  # fmt: skip
+"""Lost: its child died, or nobody ever said how it ended."""
+
+EXPIRED: Final = "expired"
+DROPS: Final = (REVOKED, EXPIRED)
+"""How a task can end without a slot."""
+
+_BY_TYPE: Final[dict[str, Any]] = {
+    RETRIED: Retry,
+    IGNORED: Ignore,
+    TIME_LIMIT: TimeLimitExceeded,
+    REVOKED: Terminated,
+    LOST: (WorkerLostError, SystemExit, KeyboardInterrupt),
+}
+
+
+def outcome_of(returned: Any, request: Any) -> str:
+    """Return the outcome behind the argument of a pool's callback.
+
+    That is ``(failed, value, seconds)``, as ``Request.on_success`` takes it, or the
+    ``ExceptionInfo`` of what went wrong around the task.
+    """
+    inside = type(returned) is tuple
+    if inside:
+        failed, returned = returned[0], returned[1]
+        if not failed:
+            return SUCCEEDED
+    if internals.was_asked_to_end(request):
+        return REVOKED if internals.was_revoked(request) else CANCELLED
+    error = getattr(returned, "exception", None)
+    if isinstance(error, ExceptionWithTraceback):
+        error = error.exc
+    if isinstance(error, Reject):
+        return REQUEUED if error.requeue else REJECTED
+    for outcome, types in _BY_TYPE.items():
+        if isinstance(error, types):
+            return outcome
+    return FAILED if inside else LOST
