@@ -293,6 +293,7 @@ def chaos_probe(state, **_):
         },
         "slots": consumer.pool.num_processes,
         "restarts": consumer.restart_count,
+        "is_green": bool(consumer.pool.is_green),
     }
 
 
