@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from celery_fair.observe.events import TYPE
 
@@ -15,6 +15,8 @@ TASKS: Final = 1_000
 MISSED: Final = 3
 """Events that may be missing before a worker counts as gone."""
 GRACE_SECONDS: Final = 5.0
+LONGEST_SECONDS: Final = 3600.0
+"""From one event to the next; a worker that names a longer time is none."""
 
 
 @dataclass(slots=True)
@@ -48,7 +50,7 @@ class Cluster:
         if kind != TYPE:
             return False
         facts, every = event.get("fair_facts"), event.get("fair_every")
-        if not isinstance(facts, Mapping) or not isinstance(every, (int, float)):
+        if not isinstance(facts, Mapping) or not _is_interval(every):
             self.unreadable += 1
             return False
         before = self.workers.get(name)
@@ -83,3 +85,7 @@ class Cluster:
         """Those that are heard of, sorted by name."""
         self.forget(now)
         return dict(sorted(self.workers.copy().items()))
+
+
+def _is_interval(every: object) -> TypeGuard[float]:
+    return isinstance(every, (int, float)) and 0 < every <= LONGEST_SECONDS
