@@ -238,7 +238,7 @@ class Fair:
             return send(name, args, kwargs, **options)
         publish = self.prepare(name, args, kwargs, options)
         result = send(name, args, kwargs, **options)
-        if self.observers:
+        if "queued" in self.observers.hooks:
             self.observers.tell("queued", _queued(publish, name, result.id))
         return result
 

@@ -87,10 +87,14 @@ class Observer:
         """The gate of this worker opens, or protects interactive tasks."""
 
 
+HOOKS = tuple(name for name in vars(Observer) if not name.startswith("_"))
+
+
 class Observers:
-    """The observers of one app; false while there is none."""
+    """The observers of one app, and which hooks any of them has; the hot path asks for that."""
 
     def __init__(self) -> None:
+        self.hooks: frozenset[str] = frozenset()
         self._observers: tuple[Observer, ...] = ()
         self._logged: dict[tuple[int, str], float] = {}
         self.failures = 0
@@ -101,13 +105,16 @@ class Observers:
                 f"expected an instance of celery_fair.Observer, got {observer!r}: "
                 f"derive from it and override the hooks you want"
             )
-        self._observers = (*self._observers, observer)
+        self._set((*self._observers, observer))
 
     def remove(self, observer: Observer) -> None:
-        self._observers = tuple(one for one in self._observers if one is not observer)
+        self._set(tuple(one for one in self._observers if one is not observer))
 
-    def __bool__(self) -> bool:
-        return bool(self._observers)
+    def _set(self, observers: tuple[Observer, ...]) -> None:
+        self._observers = observers
+        self.hooks = frozenset(
+            hook for one in observers for hook in HOOKS if _overrides(one, hook)
+        )
 
     def tell(self, hook: str, what: Any) -> None:
         """Call that hook of each; whatever one raises stays its own trouble."""
@@ -131,3 +138,7 @@ class Observers:
             self.failures,
             SILENT_SECONDS,
         )
+
+
+def _overrides(observer: Observer, hook: str) -> bool:
+    return getattr(getattr(observer, hook), "__func__", None) is not getattr(Observer, hook)

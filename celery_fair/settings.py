@@ -132,6 +132,14 @@ class FairSettings(BaseModel):
         ge=1.0,
     )
 
+    log_tasks: float = _setting(
+        0.0,
+        "a part of all tasks, from 0 to 1",
+        "1 writes a line of JSON for each task that ends, 0.01 for one in a hundred, 0 for none",
+        ge=0.0,
+        le=1.0,
+    )
+
     @field_validator("queues", mode="before")
     @classmethod
     def _tuples_are_lists(cls, value: Any) -> Any:

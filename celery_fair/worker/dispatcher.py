@@ -130,7 +130,7 @@ class Dispatcher:
             if lane.limited and request.__dict__.pop("fair_limited", False):
                 lane.limited -= 1
             held = lane.hold(request, first_published, ready_at, now)
-            if self.observers:
+            if "held" in self.observers.hooks:
                 self.observers.tell("held", telling.of_held(lane.kind, held))
         if self.policy.running < self.policy.slots or self.slots.finished:
             self.pump()  # else the next to finish does it
@@ -202,7 +202,7 @@ class Dispatcher:
         if outcome is None:
             outcome = slot.outcome = self._unsaid(slot)
         self.counts.end(slot.kind, slot.request.task.name, outcome, slot.wait_seconds, run_seconds)
-        if self.observers:
+        if "finished" in self.observers.hooks:
             self.observers.tell("finished", telling.of_slot(slot, finished=True))
 
     def _unsaid(self, slot: Slot) -> str:
@@ -262,7 +262,7 @@ class Dispatcher:
         if ready_at is not None:
             slot.ready_at = ready_at
             slot.wait_seconds = self._waited(kind, now, time.time() - ready_at)
-        if self.observers:
+        if "dispatched" in self.observers.hooks:
             self.observers.tell("dispatched", telling.of_slot(slot, finished=False))
         self.process_task(self._process_task, request)
 
@@ -274,7 +274,7 @@ class Dispatcher:
     def _drop(self, kind: Kind, held: Held) -> None:
         outcome = EXPIRED if internals.has_expired(held.request) else REVOKED
         self.counts.dropped[kind][outcome] += 1
-        if self.observers:
+        if "dropped" in self.observers.hooks:
             self.observers.tell("dropped", telling.of_held(kind, held, outcome))
 
     def process_task(self, process: Callable[[Any], Any], request: Any) -> None:
@@ -341,7 +341,7 @@ class Dispatcher:
                 internals.forget_request(held.request)
                 internals.return_to_broker(internals.message_of(held.request))
                 self.given_back[kind] += 1
-                if self.observers:
+                if "given_back" in self.observers.hooks:
                     self.observers.tell("given_back", telling.of_held(kind, held))
 
 

@@ -41,7 +41,7 @@ class ObservingDispatcher(Dispatcher):
             slot.ready_at = ready_at
             slot.wait_seconds = self._waited(kind, now, epoch - ready_at)
         slot.mode = self.policy.mode
-        if self.observers:
+        if "dispatched" in self.observers.hooks:
             self.observers.tell("dispatched", telling.of_slot(slot, finished=False))
         return self.pool.apply(apply, slot, args, options)
 

@@ -14,6 +14,7 @@ from celery_fair.app import Fair
 from celery_fair.errors import SettingsError
 from celery_fair.observe.events import Announcer
 from celery_fair.observe.facts import collect, tasks
+from celery_fair.observe.log import TaskLog
 from celery_fair.observe.record import Record
 from celery_fair.observer import GateChange
 from celery_fair.policy import Load, Policy
@@ -54,6 +55,9 @@ class Scheduler:
         )
         self.dispatcher.observers = fair.observers
         self.record = Record(monotonic())
+        self.task_log = TaskLog(c.hostname, self.settings.log_tasks)
+        if self.settings.log_tasks:
+            fair.observers.add(self.task_log)
         self.announcer = Announcer(partial(collect, self), partial(tasks, self))
         self.waker = Waker(self.dispatcher.pump)
         if c.hub is not None:
@@ -131,6 +135,7 @@ class Scheduler:
     def shutdown(self) -> None:
         """The worker ends."""
         self.stop()
+        self.fair.observers.remove(self.task_log)
         self.measuring.close()
         self.waker.close()
 

@@ -32,6 +32,7 @@ ACCEPTED: dict[str, list[Any]] = {
     "lookahead_seconds": [0],
     "sensor_interval_seconds": [0.25, 1],
     "hold_max_seconds": [1],
+    "log_tasks": [0, 0.01, 1],
 }
 REFUSED: dict[str, list[Any]] = {
     "enabled": [1, "yes"],
@@ -63,6 +64,7 @@ REFUSED: dict[str, list[Any]] = {
     "lookahead_seconds": [-1, math.inf],
     "sensor_interval_seconds": [0.24],
     "hold_max_seconds": [0.9],
+    "log_tasks": [-0.1, 1.1, "all"],
 }
 
 

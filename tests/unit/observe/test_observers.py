@@ -30,7 +30,7 @@ class Raising(Observer):
 
 def test_there_is_nothing_to_tell_without_observers():
     observers = Observers()
-    assert not observers
+    assert observers.hooks == frozenset()
     observers.tell("finished", TASK)
 
 
@@ -45,6 +45,18 @@ def test_each_is_told_and_hooks_that_are_not_overridden_do_nothing():
     observers.remove(one)
     observers.tell("finished", TASK)
     assert (len(one.seen), len(two.seen)) == (1, 2)
+
+
+def test_the_worker_makes_nothing_for_hooks_that_nobody_has():
+    observers, one = Observers(), Seeing()
+    observers.add(Observer())
+    assert observers.hooks == frozenset()
+    observers.add(one)
+    one.held = lambda task: None
+    observers.add(Observer())  # looked at anew
+    assert observers.hooks == {"finished", "held"}
+    observers.remove(one)
+    assert observers.hooks == frozenset()
 
 
 @pytest.mark.parametrize("error", [ValueError("theirs"), SystemExit(1)])
