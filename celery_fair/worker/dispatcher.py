@@ -20,7 +20,7 @@ from celery_fair.policy.load import Credits
 from celery_fair.worker import internals, telling
 from celery_fair.worker.arrivals import Arrivals
 from celery_fair.worker.lanes import Held, Lane
-from celery_fair.worker.outcomes import DROPS, EXPIRED, LOST, OUTCOMES, REVOKED
+from celery_fair.worker.outcomes import DROPS, LOST, OUTCOMES, REVOKED
 from celery_fair.worker.pools import Pool
 from celery_fair.worker.slots import Slot, Slots
 from celery_fair.worker.windows import Window
@@ -249,10 +249,9 @@ class Dispatcher:
         self.pump()
 
     def _start(self, lane: Lane, now: float) -> None:
-        kind, held = lane.kind, lane.take(now)
-        _, _, request, ready_at, received_at = held
+        kind = lane.kind
+        _, _, request, ready_at, received_at = lane.take(now)
         if internals.may_be_revoked(request) and request.revoked():
-            self._drop(kind, held)
             return  # asked here, since ``process_task`` would swallow it with the slot
         slot = self.slots.take(kind, request, now)
         self.windows[kind].starting(request)
@@ -270,12 +269,6 @@ class Dispatcher:
         wait_seconds = self.waits.add(kind, now, wait_seconds)
         self.counts.waits[kind].add(wait_seconds)
         return wait_seconds
-
-    def _drop(self, kind: Kind, held: Held) -> None:
-        outcome = EXPIRED if internals.has_expired(held.request) else REVOKED
-        self.counts.dropped[kind][outcome] += 1
-        if "dropped" in self.observers.hooks:
-            self.observers.tell("dropped", telling.of_held(kind, held, outcome))
 
     def process_task(self, process: Callable[[Any], Any], request: Any) -> None:
         """Hand a request to the pool, and give its slot back if the pool has not got it.

@@ -34,7 +34,7 @@ EVERYWHERE = (
     Need("celery.worker.state", "should_stop", "not to start anything during a shutdown"),
     Need("celery.worker.request:Request",
          "_message _already_revoked _already_cancelled acknowledged delivery_info expires "
-         "maybe_expire revoked time_start",
+         "revoked time_start",
          "requests that are held, revoked or given back"),
     Need("celery.worker.consumer:Consumer",
          "on_task_request apply_eta_task _limit_task _limit_post_eta on_decode_error",

@@ -48,11 +48,6 @@ def was_revoked(request: Any) -> bool:
     return bool(request._already_revoked)
 
 
-def has_expired(request: Any) -> bool:
-    """Whether its ``expires`` has passed, which Celery notes as a revocation."""
-    return bool(request.expires and request.maybe_expire())
-
-
 def queue_of(request: Any) -> str | None:
     """The routing key it came by, which is its queue's name unless somebody bound it otherwise."""
     return (request.delivery_info or {}).get("routing_key")

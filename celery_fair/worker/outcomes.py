@@ -47,9 +47,9 @@ def outcome_of(returned: Any, request: Any) -> str:
     """
     inside = type(returned) is tuple
     if inside:
-        failed, returned = returned[0], returned[1]
+        failed, returned, seconds = returned
         if not failed:
-            return SUCCEEDED
+            return SUCCEEDED if seconds is not None else _killed(request)
     if internals.was_asked_to_end(request):
         return REVOKED if internals.was_revoked(request) else CANCELLED
     error = getattr(returned, "exception", None)
@@ -61,3 +61,8 @@ def outcome_of(returned: Any, request: Any) -> str:
         if isinstance(error, types):
             return outcome
     return FAILED if inside else LOST
+
+
+def _killed(request: Any) -> str:
+    """A greenlet that was killed has no run time; Celery notes later that it was revoked."""
+    return REVOKED if internals.is_flagged_revoked(request) else CANCELLED

@@ -22,6 +22,7 @@ from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS, Kind
 from celery_fair.worker import internals
 from celery_fair.worker.consumer import LaneQoS
 from celery_fair.worker.dispatcher import Dispatcher
+from celery_fair.worker.drops import Drops
 from celery_fair.worker.holding import Holding
 from celery_fair.worker.hooks import Hooks
 from celery_fair.worker.lanes import Lane
@@ -54,6 +55,9 @@ class Scheduler:
             self.policy, self.pool, c.on_task_request, self._call_later, fair.kind_of_queue
         )
         self.dispatcher.observers = fair.observers
+        self.drops = Drops(
+            c.app, fair.kind_of_queue, self.dispatcher.counts, self.dispatcher.observers
+        )
         self.record = Record(monotonic())
         self.task_log = TaskLog(c.hostname, self.settings.log_tasks)
         if self.settings.log_tasks:
@@ -136,6 +140,7 @@ class Scheduler:
         """The worker ends."""
         self.stop()
         self.fair.observers.remove(self.task_log)
+        self.drops.close()
         self.measuring.close()
         self.waker.close()
 

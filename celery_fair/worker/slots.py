@@ -48,7 +48,7 @@ class Slot:
 
     def note(self, returned: Any = None, *_: Any) -> None:
         """Keep how the task has ended, of what a pool's callback is given."""
-        if returned.__class__ is tuple and not returned[0]:
+        if returned.__class__ is tuple and not returned[0] and returned[2] is not None:
             self.outcome = SUCCEEDED  # as nearly all do
         elif self.request is not None:
             self.outcome = outcome_of(returned, self.request)

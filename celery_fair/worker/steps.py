@@ -11,6 +11,7 @@ from celery_fair.app import Fair
 from celery_fair.worker.host import is_complete
 
 if TYPE_CHECKING:
+    from celery_fair.observe.prometheus import Endpoint
     from celery_fair.worker.scheduler import Scheduler
 
 
@@ -21,6 +22,7 @@ class FairStep(bootsteps.StartStopStep):
     requires = ("celery.worker.consumer.tasks:Tasks",)
 
     scheduler: Scheduler
+    endpoint: Endpoint | None = None
 
     def __init__(self, c: Any, **kwargs: Any) -> None:
         super().__init__(c, **kwargs)
@@ -43,6 +45,10 @@ class FairStep(bootsteps.StartStopStep):
         self.scheduler.connect()
         if not c.restart_count:
             announce(self.scheduler)
+        if self.endpoint is None and self.scheduler.settings.metrics_port is not None:
+            from celery_fair.worker.serving import serve_metrics
+
+            self.endpoint = serve_metrics(self.scheduler)
 
     def register_with_event_loop(self, c: Any, hub: Any) -> None:
         self.scheduler.register_with_event_loop(hub)
@@ -51,6 +57,8 @@ class FairStep(bootsteps.StartStopStep):
         self.scheduler.stop()
 
     def shutdown(self, c: Any) -> None:
+        if self.endpoint is not None:
+            self.endpoint.stop()
         self.scheduler.shutdown()
 
     def info(self, c: Any) -> dict[str, Any]:

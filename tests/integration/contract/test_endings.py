@@ -51,6 +51,10 @@ def _wait_free(app, worker):
     return status
 
 
+def _outcomes(status):
+    return {kind: part["finished"] for kind, part in status["kinds"].items()}
+
+
 def _runs_as_before(app, journal):
     """Both slots can be used: two tasks that run at the same time."""
     publish(app, "b.sleep", ["left", "right"], 0.5)
@@ -70,6 +74,10 @@ def test_failures_and_retries_give_their_slots_back(pool, start, app, journal):
     status = _wait_free(app, worker)
     assert status["kinds"]["batch"]["dispatched"] == 10 + 15
     assert status["kinds"]["interactive"]["dispatched"] == 4
+    assert _outcomes(status) == {
+        "batch": {"failed": 10, "retried": 10, "succeeded": 5},
+        "interactive": {"retried": 2, "succeeded": 2},
+    }
     _runs_as_before(app, journal)
 
 
@@ -80,7 +88,7 @@ def test_a_system_exit_ends_the_child_and_gives_its_slot_back(start, app, journa
     count = 100 if full else 4
     publish(app, "b.exiting", labels("exit", count))
     journal.wait_count(count, "error", timeout=200)
-    _wait_free(app, worker)
+    assert _outcomes(_wait_free(app, worker))["batch"] == {"lost": count}
     _runs_as_before(app, journal)
 
 
@@ -94,7 +102,10 @@ def test_soft_and_hard_time_limits_give_their_slots_back(pool, start, app, journ
     publish(app, "b.sleep", labels("soft", count), 60, time_limit=2, **soft)
     publish(app, "b.sleep", labels("hard", count), 60, time_limit=1)
     journal.wait_count(2 * count, "start", timeout=20 + 3 * count)
-    _wait_free(app, worker)
+    outcomes = _outcomes(_wait_free(app, worker))["batch"]
+    # A soft limit is an exception in the task; only prefork has one.
+    expected = {"time_limit": count, "failed": count} if soft else {"time_limit": 2 * count}
+    assert outcomes == expected
     _runs_as_before(app, journal)
 
 
@@ -105,7 +116,7 @@ def test_killed_children_give_their_slots_back(start, app, journal, full):
     count = 200 if full else 20
     publish(app, "b.dying", labels("dying", count))
     journal.wait_count(count, "start", timeout=40 + 3 * count)
-    _wait_free(app, worker)
+    assert _outcomes(_wait_free(app, worker))["batch"] == {"lost": count}
     _runs_as_before(app, journal)
 
 
@@ -114,13 +125,14 @@ def test_killed_children_give_their_slots_back(start, app, journal, full):
 @pytest.mark.brokers("redis")
 def test_terminated_tasks_give_their_slots_back(pool, start, app, journal, full):
     worker = start(pool)
-    for turn in range(50 if full else 1):
+    turns = 50 if full else 1
+    for turn in range(turns):
         long = labels(f"long{turn}-", 2)
         results = [app.tasks["b.sleep"].apply_async((label, 60)) for label in long]
         journal.wait_started(*long, timeout=30)
         for result in results:
             app.control.revoke(result.id, terminate=True, signal="SIGKILL")
-    _wait_free(app, worker)
+    assert _outcomes(_wait_free(app, worker))["batch"] == {"revoked": 2 * turns}
     _runs_as_before(app, journal)
 
 
@@ -139,6 +151,7 @@ def test_revoked_and_expired_tasks_never_take_a_slot_for_good(pool, start, app, 
     status = _wait_free(app, worker)
     assert not [label for label in journal.started() if label.startswith(("revoked", "expired"))]
     assert status["kinds"]["batch"]["held"] == 0
+    assert status["kinds"]["batch"]["dropped"] == {"revoked": 5, "expired": 5}
     _runs_as_before(app, journal)
 
 

@@ -8,12 +8,13 @@ import pytest
 from billiard.einfo import ExceptionInfo, ExceptionWithTraceback
 from billiard.exceptions import Terminated, TimeLimitExceeded, WorkerLostError
 from celery.exceptions import Ignore, Reject, Retry
+from celery.worker import state
 
 from celery_fair.worker.outcomes import DROPS, OUTCOMES, outcome_of
 
 
-def request(revoked=False, cancelled=False):
-    return SimpleNamespace(_already_revoked=revoked, _already_cancelled=cancelled)
+def request(revoked=False, cancelled=False, id="id"):
+    return SimpleNamespace(_already_revoked=revoked, _already_cancelled=cancelled, id=id)
 
 
 def info(error):
@@ -67,6 +68,13 @@ def test_whose_end_was_asked_for_is_not_lost():
     assert outcome_of(lost, request(revoked=True)) == "revoked"
     assert outcome_of(lost, request(cancelled=True)) == "cancelled"
     assert outcome_of((0, "ended before the signal", 0.1), request(revoked=True)) == "succeeded"
+
+
+def test_a_greenlet_that_was_killed_has_no_run_time(monkeypatch):
+    """Celery flags the id before it kills, and the request only after."""
+    monkeypatch.setattr(state, "revoked", {"by-id"})
+    assert outcome_of((False, None, None), request(id="by-id")) == "revoked"
+    assert outcome_of((False, None, None), request(id="other")) == "cancelled"
 
 
 def test_nothing_at_all_is_lost():

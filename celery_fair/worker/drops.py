@@ -1,0 +1,61 @@
+"""Tasks that end without a slot: revoked or expired, as they arrive or while they wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from celery import signals
+
+from celery_fair.headers import FairHeader
+from celery_fair.observe.counts import Counts
+from celery_fair.observer import Observers, TaskInfo
+from celery_fair.policy.kinds import Kind
+from celery_fair.worker.outcomes import EXPIRED, REVOKED
+
+
+class Drops:
+    """Counts what Celery discards, by its own signal: most of it never comes to a lane."""
+
+    def __init__(
+        self,
+        app: Any,
+        kind_of_queue: Callable[[str], Kind],
+        counts: Counts,
+        observers: Observers,
+    ) -> None:
+        self._app = app
+        self._kind_of_queue = kind_of_queue
+        self._counts = counts
+        self._observers = observers
+        signals.task_revoked.connect(self._dropped, dispatch_uid=self._uid)
+
+    def close(self) -> None:
+        signals.task_revoked.disconnect(dispatch_uid=self._uid)
+
+    @property
+    def _uid(self) -> str:  # Celery < 5.7 takes the methods of two instances for one
+        return f"celery_fair.drops.{id(self)}"
+
+    def _dropped(
+        self,
+        sender: Any = None,
+        request: Any = None,
+        terminated: bool = False,
+        expired: bool = False,
+        **_: Any,
+    ) -> None:
+        """A task was revoked; one that was terminated had a slot, which tells of its end."""
+        if terminated or request is None or getattr(sender, "app", None) is not self._app:
+            return
+        outcome = EXPIRED if expired else REVOKED
+        header = FairHeader.read(request.headers)
+        queue = (request.delivery_info or {}).get("routing_key")
+        kind = header.kind if header else self._kind_of_queue(queue or "")
+        self._counts.dropped[kind][outcome] += 1
+        if "dropped" in self._observers.hooks:
+            ready_at = header.ready_at if header else None
+            self._observers.tell(
+                "dropped",
+                TaskInfo(kind, sender.name, request.id, queue, ready_at, outcome=outcome),
+            )
