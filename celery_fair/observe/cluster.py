@@ -39,6 +39,8 @@ class Cluster:
         self.workers: dict[str, Heard] = {}
         self.unreadable = 0
         """Events that could not be understood: another version's, or nobody's."""
+        self.lost = 0
+        """Workers that fell silent without saying that they stop."""
 
     def hear(self, event: Mapping[str, Any], now: float) -> bool:
         """Take in an event; whether it was a worker's facts. Never raises."""
@@ -78,8 +80,8 @@ class Cluster:
     def forget(self, now: float) -> None:
         """Drop those that have been silent for too long."""
         for name, heard in list(self.workers.items()):
-            if not heard.is_alive(now):
-                self.workers.pop(name, None)
+            if not heard.is_alive(now) and self.workers.pop(name, None) is not None:
+                self.lost += 1
 
     def alive(self, now: float) -> dict[str, Heard]:
         """Those that are heard of, sorted by name."""

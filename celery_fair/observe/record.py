@@ -8,6 +8,7 @@ from typing import Final
 from celery_fair.observer import GateChange
 from celery_fair.policy import Policy
 from celery_fair.policy.idle import Idle
+from celery_fair.policy.kinds import KINDS
 
 CHANGES: Final = 50
 """Changes of the gate that are kept."""
@@ -22,6 +23,8 @@ class Record:
     def __init__(self, now: float) -> None:
         self.idle_seconds = dict.fromkeys(Idle, 0.0)
         """Slot-seconds in which a slot was free though something waited, by reason."""
+        self.slot_seconds = dict.fromkeys(KINDS, 0.0)
+        """The most that was ever told of the slot-seconds of each kind."""
         self.changes: deque[GateChange] = deque(maxlen=CHANGES)
         self._at = now
 

@@ -42,6 +42,7 @@ def test_a_worker_that_is_silent_or_said_goodbye_is_gone():
     assert list(cluster.alive(MISSED + GRACE_SECONDS)) == ["silent", "there"]
     cluster.hear(event("there"), 5.0)
     assert list(cluster.alive(MISSED + GRACE_SECONDS + 0.1)) == ["there"]
+    assert cluster.lost == 1
 
 
 def test_names_of_tasks_add_up_over_events_until_the_worker_starts_anew():
