@@ -140,6 +140,20 @@ class FairSettings(BaseModel):
         le=1.0,
     )
 
+    metrics_port: int | None = _setting(
+        None,
+        "a port from 1 to 65535, or none",
+        "none serves no metrics; `celery fair exporter` serves those of all workers",
+        ge=1,
+        le=65535,
+    )
+    metrics_host: str = _setting(
+        "0.0.0.0",
+        "an address or a host name",
+        "'0.0.0.0' answers on all of the machine's addresses, '127.0.0.1' only itself",
+        min_length=1,
+    )
+
     @field_validator("queues", mode="before")
     @classmethod
     def _tuples_are_lists(cls, value: Any) -> Any:

@@ -32,6 +32,8 @@ ACCEPTED: dict[str, list[Any]] = {
     "lookahead_seconds": [0],
     "sensor_interval_seconds": [0.25, 1],
     "hold_max_seconds": [1],
+    "metrics_port": [1, 65535, None],
+    "metrics_host": ["127.0.0.1"],
     "log_tasks": [0, 0.01, 1],
 }
 REFUSED: dict[str, list[Any]] = {
@@ -64,6 +66,8 @@ REFUSED: dict[str, list[Any]] = {
     "lookahead_seconds": [-1, math.inf],
     "sensor_interval_seconds": [0.24],
     "hold_max_seconds": [0.9],
+    "metrics_port": [0, 65536, "9540", True],
+    "metrics_host": ["", None],
     "log_tasks": [-0.1, 1.1, "all"],
 }
 

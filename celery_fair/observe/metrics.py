@@ -1,0 +1,277 @@
+"""The one table of metrics: name, type, labels, help, and where each stands in a worker's facts.
+
+``python -m celery_fair.observe.metrics`` prints it as docs/metrics.md has it. Nothing here needs a
+metrics library; `celery_fair.observe.prometheus` makes Prometheus's of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, Literal, NamedTuple
+
+from celery_fair.observe.reading import (
+    Reader,
+    Samples,
+    by_kind,
+    counted_by_kind,
+    durations,
+    flag,
+    gate_changes,
+    named,
+    one,
+    parts,
+    queues,
+    task_outcomes,
+    task_seconds,
+    timestamp,
+    worker_info,
+)
+from celery_fair.policy.idle import Idle
+from celery_fair.policy.load import Mode
+from celery_fair.worker.outcomes import DROPS, OUTCOMES
+
+PREFIX: Final = "celery_fair_"
+
+Type = Literal["counter", "gauge", "histogram", "info", "summary"]
+
+
+class Metric(NamedTuple):
+    """One family. The label ``worker``, a node name, comes before ``labels``."""
+
+    name: str
+    type: Type
+    labels: tuple[str, ...]
+    help: str
+    read: Reader
+
+    @property
+    def series(self) -> tuple[str, ...]:
+        """The names under which its samples are found."""
+        ends = {"histogram": ("_bucket", "_sum", "_count"), "summary": ("_sum", "_count")}
+        return tuple(self.name + end for end in ends.get(self.type, ("",)))
+
+
+def _metric(name: str, type: Type, labels: str, help: str, read: Reader) -> Metric:
+    return Metric(PREFIX + name, type, tuple(labels.split()), help, read)
+
+
+METRICS: Final = (
+    _metric("worker_info", "info", "version mode",
+        "Always 1. Version of celery-fair, and enforce or observe.",
+        worker_info),
+    _metric("worker_start_timestamp_seconds", "gauge", "",
+        "When it started, and every counter with it.",
+        timestamp("started_at")),
+    # Do people wait?
+    _metric("wait_seconds", "histogram", "kind",
+        "From when a task could run (publish, or ETA) to when the pool took it.",
+        durations("waits")),
+    _metric("run_seconds", "histogram", "kind",
+        "How long a task had its slot.",
+        durations("runs")),
+    _metric("waiting_tasks", "gauge", "kind part",
+        "What waits: ready at the broker (the same messages for all who consume its queue), held "
+        "here, rate_limited here, scheduled here for later (ETA, countdown). Ready is missing "
+        "while the broker's counts can't be read.",
+        parts),
+    _metric("queue_ready_tasks", "gauge", "kind queue",
+        "Messages ready in one queue, over all its priorities; each worker that consumes it "
+        "counts the same ones: take max by (queue).",
+        queues),
+    _metric("source_available", "gauge", "kind",
+        "1 while it is known what is ready at the broker.",
+        by_kind("source_available")),
+    # Who holds the slots?
+    _metric("slots", "gauge", "",
+        "Places in the pool.",
+        one("slots", "total")),
+    _metric("running_tasks", "gauge", "kind",
+        "Slots taken.",
+        by_kind("running")),
+    _metric("reserve_slots", "gauge", "",
+        "Slots that batch may not take.",
+        one("slots", "reserve")),
+    _metric("batch_ceiling_slots", "gauge", "",
+        "How many batch tasks may run now.",
+        one("slots", "batch_ceiling")),
+    _metric("batch_guaranteed_slots", "gauge", "",
+        "How many batch tasks may run whatever interactive does, when owed.",
+        one("slots", "guaranteed_to_batch")),
+    _metric("slot_seconds_total", "counter", "kind",
+        "Slot time that tasks have had, those that run now included.",
+        by_kind("slot_seconds")),
+    _metric("idle_slot_seconds_total", "counter", "reason",
+        "Slot time in which a slot was free though something waited, and why.",
+        named(("slots", "idle_seconds"), Idle)),
+    _metric("credit_tasks", "gauge", "kind",
+        "How many messages the worker may hold.",
+        by_kind("credit")),
+    _metric("estimated_run_seconds", "gauge", "kind",
+        "Mean run time that the policy reckons with.",
+        by_kind("mean_run_seconds")),
+    # Does batch progress?
+    _metric("dispatched_total", "counter", "kind",
+        "Tasks given to the pool.",
+        by_kind("dispatched")),
+    _metric("finished_total", "counter", "kind outcome",
+        "Tasks that have left their slot, and how.",
+        counted_by_kind("finished", OUTCOMES)),
+    _metric("dropped_total", "counter", "kind reason",
+        "Tasks that ended without a slot.",
+        counted_by_kind("dropped", DROPS)),
+    _metric("given_back_total", "counter", "kind",
+        "Held tasks that went back to the broker.",
+        by_kind("given_back")),
+    _metric("would_have_held_total", "counter", "kind",
+        "Observe mode: tasks that would have waited here.",
+        by_kind("would_have_held")),
+    _metric("batch_last_start_timestamp_seconds", "gauge", "",
+        "When a batch task last got a slot; 0 while none has.",
+        timestamp("last_batch_start")),
+    _metric("batch_share_guaranteed_ratio", "gauge", "",
+        "Part of the slot time that batch has now for certain, aging included.",
+        one("share", "guaranteed")),
+    _metric("batch_share_received_ratio", "gauge", "",
+        "Part of the slot time that batch got over the last minutes in which both kinds wanted "
+        "slots; missing if there were none.",
+        one("share", "received")),
+    _metric("batch_debt_seconds", "gauge", "",
+        "Slot-seconds that batch is owed; negative where it had more.",
+        one("share", "debt_seconds")),
+    _metric("batch_owed", "gauge", "",
+        "1 while batch comes first, for what it is owed.",
+        flag("share", "owed")),
+    # The gate
+    _metric("gate_protected", "gauge", "",
+        "1 while the gate protects interactive tasks, 0 while it is open.",
+        lambda source: [((), float(source.facts["gate"]["mode"] == Mode.PROTECTED.value))]),
+    _metric("gate_changes_total", "counter", "mode cause",
+        "Changes to that mode.",
+        gate_changes),
+    _metric("gate_seconds_total", "counter", "mode",
+        "Time spent in that mode.",
+        named(("gate", "seconds"), Mode)),
+    _metric("gate_blind", "gauge", "",
+        "1 while nobody can say whether interactive tasks wait at the broker.",
+        flag("gate", "blind")),
+    # Sensor and health
+    _metric("sensor_available", "gauge", "",
+        "1 while the broker's counts can be read.",
+        flag("sensor", "available")),
+    _metric("sensor_latency_seconds", "gauge", "",
+        "How long the last reading took.",
+        one("sensor", "latency_seconds")),
+    _metric("sensor_reads_total", "counter", "",
+        "Readings of the broker's counts.",
+        one("sensor", "reads")),
+    _metric("sensor_failures_total", "counter", "",
+        "Readings that failed.",
+        one("sensor", "failures")),
+    _metric("audit_corrections_total", "counter", "",
+        "Slots that nobody had given back, freed by the audit.",
+        one("slots", "audited")),
+    _metric("clock_skew_clamps_total", "counter", "",
+        "Times from a publisher's clock that couldn't be right, and were cut.",
+        one("clock_skew_clamps")),
+    _metric("headers_missing_total", "counter", "",
+        "Messages without celery-fair's header: served as their queue's kind.",
+        one("headers", "missing")),
+    _metric("headers_unreadable_total", "counter", "",
+        "Messages whose header can't be read: served as their queue's kind.",
+        one("headers", "unreadable")),
+    _metric("observer_failures_total", "counter", "",
+        "Exceptions that observers of the app have raised.",
+        one("observer_failures")),
+    _metric("fleet_workers", "gauge", "",
+        "Workers of the same queues that this one counts, itself included.",
+        one("fleet", "workers")),
+    _metric("fleet_slots", "gauge", "",
+        "Their slots.",
+        one("fleet", "slots")),
+    _metric("fleet_in_sight", "gauge", "",
+        "1 while it hears of the others.",
+        flag("fleet", "in_sight")),
+    # By task
+    _metric("task_finished_total", "counter", "kind task outcome",
+        "As finished_total, by name; succeeded and failed are there from the start.",
+        task_outcomes),
+    _metric("task_wait_seconds", "summary", "kind task",
+        "Waits added up, and their number.",
+        task_seconds("wait_seconds")),
+    _metric("task_run_seconds", "summary", "kind task",
+        "Run times added up, and their number.",
+        task_seconds("run_seconds")),
+)  # fmt: skip
+"""Of each worker. A name isn't changed, and no label is taken away, without a word in CHANGELOG."""
+
+UNREAD: Final = Metric(
+    f"{PREFIX}unread_metrics", "gauge", (),
+    "How many metrics are left out, since the worker's facts are not as this version knows them.",
+    lambda source: (),
+)  # fmt: skip
+
+
+class Reach(NamedTuple):
+    """What the exporter knows beside the facts; times are epoch seconds."""
+
+    connected: bool
+    unreadable: int
+    lost: int
+    last_seen: Mapping[str, float]
+
+
+class Own(NamedTuple):
+    """A metric of the exporter; ``labels`` is all of them."""
+
+    name: str
+    type: Type
+    labels: tuple[str, ...]
+    help: str
+    read: Callable[[Reach], Samples]
+
+    @property
+    def series(self) -> tuple[str, ...]:
+        """As of a `Metric`."""
+        return (self.name,)
+
+
+EXPORTER: Final = (
+    Own(f"{PREFIX}exporter_connected", "gauge", (),
+        "1 while the broker can be reached.",
+        lambda reach: [((), float(reach.connected))]),
+    Own(f"{PREFIX}exporter_workers", "gauge", (),
+        "Workers heard of, and not yet silent for too long.",
+        lambda reach: [((), float(len(reach.last_seen)))]),
+    Own(f"{PREFIX}exporter_workers_lost_total", "counter", (),
+        "Workers that fell silent without saying that they stop.",
+        lambda reach: [((), float(reach.lost))]),
+    Own(f"{PREFIX}exporter_unreadable_events_total", "counter", (),
+        "Events that could not be understood.",
+        lambda reach: [((), float(reach.unreadable))]),
+    Own(f"{PREFIX}worker_last_seen_timestamp_seconds", "gauge", ("worker",),
+        "When the worker's last facts came.",
+        lambda reach: [((worker,), at) for worker, at in reach.last_seen.items()]),
+)  # fmt: skip
+"""Of `celery fair exporter` alone."""
+
+
+def documented() -> Iterator[tuple[str, str, str, str, str]]:
+    """Name, type, labels, who has it, help: of every metric."""
+    for metric in (*METRICS, UNREAD):
+        yield metric.name, metric.type, " ".join(("worker", *metric.labels)), "both", metric.help
+    for own in EXPORTER:
+        yield own.name, own.type, " ".join(own.labels), "exporter", own.help
+
+
+def table() -> str:
+    """The table of docs/metrics.md."""
+    lines = ["| name | type | labels | in | what it says |", "|---|---|---|---|---|"]
+    lines += [
+        f"| `{name}` | {type} | {labels or '–'} | {where} | {help} |"
+        for name, type, labels, where, help in documented()
+    ]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    print(table(), end="")
