@@ -12,6 +12,7 @@ from celery_fair.errors import (
     UnknownKind,
 )
 from celery_fair.headers import FairHeader
+from celery_fair.observer import GateChange, Observer, TaskInfo
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS, Kind
 from celery_fair.settings import FairSettings
 from celery_fair.task import fair_task, inherit_kind
@@ -31,6 +32,10 @@ __all__ = (  # noqa: RUF022 - grouped, not sorted
     # values
     "FairHeader",
     "FairSettings",
+    # watching
+    "Observer",
+    "TaskInfo",
+    "GateChange",
     # errors
     "FairError",
     "FairWarning",
