@@ -27,6 +27,8 @@ class LaneConsumer:
         self.parts = parts
         self._windows = windows
         self.on_message: Callable[[Any], None] | None = None
+        self.receiving: Any = None
+        """The message that Celery makes a request of now, or the last one."""
         self._kind_of_queue = kind_of_queue
         self._on_queues_changed = on_queues_changed
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial, update_wrapper
 from typing import Any
 
@@ -47,7 +48,36 @@ class Hooks:
     def _update_strategies(self, update: Callable[[], None]) -> None:
         """What ``Tasks.start`` does first: after it, queues are declared and QoS is chosen."""
         adopt(self._c.connection, self._c.app.amqp.queues.consume_from.values())
-        update()
+        with self._received_events():
+            update()
+
+    @contextmanager
+    def _received_events(self) -> Iterator[None]:
+        """Have strategies send ``task-received`` by way of us; all else goes past us."""
+        events = self._c.event_dispatcher
+        if events is None:
+            yield
+            return
+        events.send = partial(self._send_received, events.groups, events.send)
+        try:
+            yield
+        finally:
+            del events.send
+
+    def _send_received(
+        self, groups: set[str] | None, send: Callable[..., None], type: str, **fields: Any
+    ) -> None:
+        """Say in Celery's own event what Flower shows in columns; fields it doesn't know it keeps.
+
+        Never an event of ours about a task: its type would become the task's state.
+        """
+        if groups and "task" not in groups:
+            return  # as ``send`` would, a call later: nobody has asked for events of tasks
+        message = getattr(self._c.task_consumer, "receiving", None)
+        if message is not None:
+            fields["fair_kind"] = message.fair_lane.kind
+            fields["fair_queue"] = (message.delivery_info or {}).get("routing_key")
+        send(type, **fields)
 
     def _apply_eta_task(self, apply: Callable[[Any], Any], request: Any) -> None:
         internals.message_of(request).fair_lane.due()

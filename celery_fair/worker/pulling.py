@@ -60,7 +60,7 @@ class Puller:
         self._before_look = before_look
         self._waker = waker
         self._on_queues_changed = on_queues_changed
-        self._receiving: Lane | None = None
+        self._consumer: LaneConsumer | None = None
         self._unnoted: deque[internals.Unnoted] = deque()
 
     def build(self) -> Pulling:
@@ -71,6 +71,7 @@ class Puller:
             self._keep_what_is_popped(parts)
         windows = self._windows(lanes, parts)
         consumer = LaneConsumer(parts, windows, self._kind_of_queue, self._on_queues_changed)
+        self._consumer = consumer
         for kind, part in parts.items():
             self._deliver_to(consumer, part, lanes[kind], windows[kind])
         if self._driver == "redis" and self._c.hub is None:
@@ -171,7 +172,7 @@ class Puller:
                 internals.return_to_broker(message)
                 return
             message.fair_lane = lane
-            self._receiving = lane
+            consumer.receiving = message
             consumer.on_message(message)  # type: ignore[misc]
 
         def on_decode_error(message: Any, error: Exception) -> None:
@@ -195,5 +196,5 @@ class Puller:
 
     def scheduled(self) -> None:
         """The message being received waits for its ETA."""
-        if self._receiving is not None:
-            self._receiving.scheduled += 1
+        if self._consumer is not None and self._consumer.receiving is not None:
+            self._consumer.receiving.fair_lane.scheduled += 1
