@@ -11,6 +11,7 @@ import click
 
 import celery_fair.worker.control  # noqa: F401 - `celery inspect fair_status` knows it from here
 from celery_fair.cli.doctor import doctor
+from celery_fair.cli.exporter import exporter
 from celery_fair.cli.status import status
 
 
@@ -22,3 +23,4 @@ def fair(**_: Any) -> None:
 
 fair.add_command(status)
 fair.add_command(doctor)
+fair.add_command(exporter)

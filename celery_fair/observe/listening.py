@@ -26,6 +26,7 @@ class Listener(threading.Thread):
     """A thread that fills ``cluster`` from the events on the app's broker, until ``stop``.
 
     ``error`` is why nothing is heard just now, ``None`` while the broker is there.
+    ``is_connected`` is false also until it is reached for the first time.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class Listener(threading.Thread):
     ) -> None:
         super().__init__(name="celery-fair-listener", daemon=True)
         self.error: Exception | None = None
+        self.is_connected = False
         self._app = app
         self._cluster = cluster
         self._on_event = on_event
@@ -50,7 +52,7 @@ class Listener(threading.Thread):
             except Exception as error:
                 if self.error is None:
                     logger.warning("celery-fair: no events, the broker can't be reached: %r", error)
-                self.error = error
+                self.error, self.is_connected = error, False
                 self._stopped.wait(RETRY_SECONDS)
 
     def _listen(self, connection: Any) -> None:
@@ -66,7 +68,7 @@ class Listener(threading.Thread):
     def _iterate(self, receiver: Any) -> None:
         """Between two looks at the broker, a second apart at the most."""
         receiver.should_stop = self._stopped.is_set()
-        self.error = None
+        self.error, self.is_connected = None, True
         if monotonic() - self._said_at >= SAY_SECONDS:
             self._said_at = monotonic()
             watch(self._app)
