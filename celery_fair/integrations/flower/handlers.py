@@ -1,0 +1,80 @@
+"""What Flower serves of ours. `BaseHandler` authenticates nothing: each method here asks for it."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from pathlib import Path
+from time import monotonic
+from typing import Any, Final
+
+from flower.views import BaseHandler
+from flower.views.monitor import Metrics
+from tornado.web import StaticFileHandler, authenticated
+
+from celery_fair.integrations.flower.store import Store
+from celery_fair.integrations.flower.watching import Watching
+
+STATIC: Final = Path(__file__).with_name("static")
+
+
+class FairPage(BaseHandler):
+    """The page, which asks `FairData` for all that it shows."""
+
+    @authenticated
+    def get(self) -> None:
+        self.render(
+            "fair.html",
+            data_url=self.reverse_url("fair-data"),
+            worker_url=self.reverse_url("worker", "NAME").removesuffix("NAME"),
+            fair_file=self._file,
+        )
+
+    def _file(self, name: str) -> str:
+        """Its address, with a digest: browsers keep it until it changes."""
+        digest = hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:12]
+        return f"{self.reverse_url('fair-static', name)}?v={digest}"
+
+
+class FairData(BaseHandler):
+    """The figures as JSON.
+
+    No `BaseApiHandler`, which refuses everything where Flower runs without authentication.
+    """
+
+    def initialize(self, store: Store, watching: Watching) -> None:
+        self._store = store
+        self._watching = watching
+
+    @authenticated
+    def get(self) -> None:
+        now = monotonic()
+        self._watching.looked(self.application.capp, now)
+        state = self.application.events.state
+        alive = [name for name, worker in list(state.workers.items()) if worker.alive]
+        self.set_header("Cache-Control", "no-store")
+        self.write(self._store.picture(alive, now, time.time()))
+
+
+class FairFile(BaseHandler, StaticFileHandler):
+    """Style and script of the page."""
+
+    @authenticated
+    async def get(self, path: str, include_body: bool = True) -> None:  # type: ignore[override]
+        await StaticFileHandler.get(self, path, include_body)
+
+    @authenticated
+    async def head(self, path: str) -> None:  # type: ignore[override]
+        await StaticFileHandler.get(self, path, include_body=False)
+
+
+class FairMetrics(Metrics):
+    """Flower's own ``/metrics``, as open as Flower has it; a scrape counts as a look."""
+
+    def initialize(self, store: Store, watching: Watching) -> None:
+        self._store = store
+        self._watching = watching
+
+    async def get(self) -> Any:
+        self._watching.looked(self.application.capp, monotonic())
+        await super().get()
