@@ -13,6 +13,7 @@ import celery_fair.worker.control  # noqa: F401 - `celery inspect fair_status` k
 from celery_fair.cli.doctor import doctor
 from celery_fair.cli.exporter import exporter
 from celery_fair.cli.status import status
+from celery_fair.cli.top import top
 
 
 @click.group()
@@ -24,3 +25,4 @@ def fair(**_: Any) -> None:
 fair.add_command(status)
 fair.add_command(doctor)
 fair.add_command(exporter)
+fair.add_command(top)

@@ -56,7 +56,7 @@ def status(
         from celery_fair.cli.status_text import show
 
         show(console(obj), answers, _configured_queues(obj.app), time.time())
-    _fail_without_reports(obj.app, answers, timeout, destination)
+    fail_without_reports(obj.app, answers, timeout, destination)
 
 
 def as_object(answers: Answers) -> dict[str, Any]:
@@ -82,7 +82,7 @@ def _configured_queues(app: Any) -> Mapping[Any, tuple[str, ...]]:
     return fair.queues if fair is not None and fair.settings.enabled else {}
 
 
-def _fail_without_reports(
+def fail_without_reports(
     app: Any, answers: Answers, timeout: float, destination: Sequence[str] | None
 ) -> None:
     if answers.reports:
