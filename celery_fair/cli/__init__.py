@@ -12,6 +12,7 @@ import click
 import celery_fair.worker.control  # noqa: F401 - `celery inspect fair_status` knows it from here
 from celery_fair.cli.doctor import doctor
 from celery_fair.cli.exporter import exporter
+from celery_fair.cli.flower import flower
 from celery_fair.cli.status import status
 from celery_fair.cli.top import top
 
@@ -25,4 +26,5 @@ def fair(**_: Any) -> None:
 fair.add_command(status)
 fair.add_command(doctor)
 fair.add_command(exporter)
+fair.add_command(flower)
 fair.add_command(top)
