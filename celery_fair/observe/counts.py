@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable
-from typing import Final
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, Protocol
 
 from celery_fair.policy.kinds import KINDS, Kind
 
@@ -29,12 +30,28 @@ class Histogram:
         self.buckets = [0] * (len(BOUNDS) + 1)
         self.sum_seconds = 0.0
 
-    def add(self, seconds: float) -> None:
-        self.buckets[bisect_left(BOUNDS, seconds)] += 1
-        self.sum_seconds += seconds
+    def add(self, durations: list[float]) -> None:
+        """``durations`` is sorted in place: many at once cost little more than one."""
+        durations.sort()
+        before = 0
+        for bucket, bound in enumerate(BOUNDS):
+            below = bisect_right(durations, bound, before)
+            self.buckets[bucket] += below - before
+            before = below
+        self.buckets[-1] += len(durations) - before
+        self.sum_seconds += sum(durations)
 
     def report(self) -> dict[str, object]:
         return {"buckets": list(self.buckets), "sum": round(self.sum_seconds, 6)}
+
+
+class End(Protocol):
+    """What is counted of a task that has left its slot; times are on one clock, in seconds."""
+
+    outcome: Any
+    started_at: float
+    finished_at: float
+    wait_seconds: float
 
 
 class TaskCounts:
@@ -62,19 +79,17 @@ class Counts:
         self.dropped = {kind: dict.fromkeys(drops, 0) for kind in KINDS}
         self.tasks: dict[Kind, dict[str, TaskCounts]] = {kind: {} for kind in KINDS}
 
-    def end(
-        self, kind: Kind, task: str, outcome: str, wait_seconds: float, run_seconds: float
-    ) -> None:
-        """A task has left its slot."""
-        self.finished[kind][outcome] += 1
-        self.runs[kind].add(run_seconds)
+    def end(self, kind: Kind, task: str, ends: Sequence[End]) -> None:
+        """Tasks of one name have left their slots."""
+        runs = [end.finished_at - end.started_at for end in ends]
         tasks = self.tasks[kind]
-        counts = tasks.get(task)
-        if counts is None:
-            counts = self._new(tasks, task)
-        counts.outcomes[outcome] = counts.outcomes.get(outcome, 0) + 1
-        counts.wait_seconds += wait_seconds
-        counts.run_seconds += run_seconds
+        counts = tasks.get(task) or self._new(tasks, task)
+        counts.wait_seconds += sum(end.wait_seconds for end in ends)
+        counts.run_seconds += sum(runs)
+        for outcome, number in Counter(end.outcome for end in ends).items():
+            self.finished[kind][outcome] += number
+            counts.outcomes[outcome] = counts.outcomes.get(outcome, 0) + number
+        self.runs[kind].add(runs)
 
     def _new(self, tasks: dict[str, TaskCounts], task: str) -> TaskCounts:
         return tasks.setdefault(task if len(tasks) < TASKS else OTHERS, TaskCounts())

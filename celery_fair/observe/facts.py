@@ -152,7 +152,7 @@ def _slot_seconds(scheduler: Scheduler, kind: Kind, now: float) -> float:
     """
     dispatcher, kept = scheduler.dispatcher, scheduler.record.slot_seconds
     seconds = dispatcher.counts.runs[kind].sum_seconds
-    for slot in list(dispatcher.slots.finished):
+    for slot in [*dispatcher.ended, *dispatcher.slots.finished]:
         seconds += slot.finished_at - slot.started_at if slot.kind == kind else 0.0
     seconds += sum(now - slot.started_at for slot in dispatcher.slots if slot.kind == kind)
     kept[kind] = seconds = max(seconds, kept[kind])

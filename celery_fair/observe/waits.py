@@ -21,13 +21,17 @@ class Waits:
         self.clamped = 0
         """Waits that came out negative, since a publisher's clock is ahead of ours."""
 
-    def add(self, kind: Kind, now: float, wait_seconds: float) -> float:
-        """Return what was added: none is shorter than 0."""
-        if wait_seconds < 0:
-            self.clamped += 1
-            wait_seconds = 0.0
-        self._rings[kind].add(now, wait_seconds)
-        return wait_seconds
+    def add(self, kind: Kind, now: float, wait_seconds: float) -> None:
+        """One wait of a task that started at ``now``."""
+        self.add_all(kind, [now], [wait_seconds])
+
+    def add_all(self, kind: Kind, ats: list[float], waits: list[float]) -> list[float]:
+        """Waits of tasks that started at these times; return them with none shorter than 0."""
+        if min(waits) < 0:
+            self.clamped += sum(wait < 0 for wait in waits)
+            waits = [max(wait, 0.0) for wait in waits]
+        self._rings[kind].add(ats, waits)
+        return waits
 
     def summary(self, kind: Kind, now: float) -> Mapping[str, float | int | None]:
         """Count, p50, p95, p99 and maximum over the last ``WINDOW_SECONDS``; ``None`` if none."""
@@ -50,11 +54,15 @@ class _Ring:
         self._waits = array("d", [0.0]) * KEPT
         self._next = 0
 
-    def add(self, now: float, wait_seconds: float) -> None:
-        place = self._next
-        self._at[place] = now
-        self._waits[place] = wait_seconds
-        self._next = place + 1 if place + 1 < KEPT else 0
+    def add(self, ats: list[float], waits: list[float]) -> None:
+        while ats:
+            begin = self._next
+            end = min(begin + len(ats), KEPT)
+            number = end - begin
+            self._at[begin:end] = array("d", ats[:number])
+            self._waits[begin:end] = array("d", waits[:number])
+            self._next = end % KEPT
+            ats, waits = ats[number:], waits[number:]
 
     def since(self, start: float) -> list[float]:
         pairs = zip(self._at, self._waits, strict=True)

@@ -16,6 +16,7 @@ def fair_status(state: Any, **_: Any) -> dict[str, Any]:
     scheduler = getattr(state.consumer.controller, "fair", None)
     if scheduler is None:
         return {"error": f"plain Celery, since {_reason(state.app)}"}
+    scheduler.dispatcher.settle()
     return collect(scheduler)
 
 

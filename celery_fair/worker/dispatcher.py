@@ -62,6 +62,9 @@ class Dispatcher:
         self.kind_of_queue = kind_of_queue
         self._process_task = process_task
         self._call_later = call_later
+        self.started: list[Slot] = []
+        """Slots taken, and in ``ended`` those given back, that are not counted yet."""
+        self.ended: list[Slot] = []
         self._pumping = False
         self._pump_again = False
         self._asking = False
@@ -192,18 +195,52 @@ class Dispatcher:
             slot = finished.popleft()
             run_seconds = slot.finished_at - slot.started_at
             finish(slot.kind, slot.finished_at, run_seconds)
-            self._count(slot, run_seconds)
             if run_seconds >= self._long_seconds:
                 self._ran_long(slot.request, run_seconds)
-            slot.request = None  # else request and slot keep each other for the collector
+            if "finished" in self.observers.hooks:
+                self._tell_end(slot)
+            self.ended.append(slot)
 
-    def _count(self, slot: Slot, run_seconds: float) -> None:
-        outcome = slot.outcome
-        if outcome is None:
-            outcome = slot.outcome = self._unsaid(slot)
-        self.counts.end(slot.kind, slot.request.task.name, outcome, slot.wait_seconds, run_seconds)
-        if "finished" in self.observers.hooks:
-            self.observers.tell("finished", telling.of_slot(slot, finished=True))
+    def settle(self) -> None:
+        """Count what has happened since the last time, all at once.
+
+        Not one by one, where each microsecond is a task's: a tick does it, and whoever wants to
+        know it to the moment.
+        """
+        with self.lock:
+            started, self.started = self.started, []
+            ended, self.ended = self.ended, []
+            if started:
+                self._count_starts(started)
+            if ended:
+                self._count_ends(ended)
+
+    def _count_starts(self, started: list[Slot]) -> None:
+        to_epoch = time.time() - monotonic()
+        for kind in KINDS:
+            slots = [slot for slot in started if slot.kind == kind and slot.ready_at is not None]
+            if not slots:
+                continue
+            ats = [slot.started_at for slot in slots]
+            waits = [slot.started_at + to_epoch - slot.ready_at for slot in slots]  # type: ignore[operator]
+            waits = self.waits.add_all(kind, ats, waits)
+            for slot, wait_seconds in zip(slots, waits, strict=True):
+                slot.wait_seconds = wait_seconds
+            self.counts.waits[kind].add(waits)
+
+    def _count_ends(self, ended: list[Slot]) -> None:
+        tasks: dict[tuple[Kind, str], list[Slot]] = {}
+        for slot in ended:
+            if slot.outcome is None:
+                slot.outcome = self._unsaid(slot)
+            tasks.setdefault((slot.kind, slot.request.task.name), []).append(slot)
+            slot.request = None  # else request and slot keep each other for the collector
+        for (kind, task), slots in tasks.items():
+            self.counts.end(kind, task, slots)
+
+    def _tell_end(self, slot: Slot) -> None:
+        slot.outcome = slot.outcome or self._unsaid(slot)
+        self.observers.tell("finished", telling.of_slot(slot, finished=True))
 
     def _unsaid(self, slot: Slot) -> str:
         """How a task has ended of which no callback told."""
@@ -253,22 +290,15 @@ class Dispatcher:
         _, _, request, ready_at, received_at = lane.take(now)
         if internals.may_be_revoked(request) and request.revoked():
             return  # asked here, since ``process_task`` would swallow it with the slot
-        slot = self.slots.take(kind, request, now)
+        policy = self.policy
+        slot = self.slots.take(kind, request, now, received_at, ready_at, policy.mode)
+        self.started.append(slot)
         self.windows[kind].starting(request)
-        self.policy.start(kind, now, now - received_at)
+        policy.start(kind, now, now - received_at)
         self.dispatched[kind] += 1
-        slot.received_at, slot.mode = received_at, self.policy.mode
-        if ready_at is not None:
-            slot.ready_at = ready_at
-            slot.wait_seconds = self._waited(kind, now, time.time() - ready_at)
         if "dispatched" in self.observers.hooks:
             self.observers.tell("dispatched", telling.of_slot(slot, finished=False))
         self.process_task(self._process_task, request)
-
-    def _waited(self, kind: Kind, now: float, wait_seconds: float) -> float:
-        wait_seconds = self.waits.add(kind, now, wait_seconds)
-        self.counts.waits[kind].add(wait_seconds)
-        return wait_seconds
 
     def process_task(self, process: Callable[[Any], Any], request: Any) -> None:
         """Hand a request to the pool, and give its slot back if the pool has not got it.

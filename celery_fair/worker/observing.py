@@ -33,14 +33,12 @@ class ObservingDispatcher(Dispatcher):
             return apply(*args, **options)
         kind, now, epoch = self._kind(request), monotonic(), time.time()
         _, ready_at = self.arrivals.stamps(internals.message_of(request).headers, epoch)
-        slot = self.slots.take(kind, request, now)
+        known = None if ready_at == epoch else ready_at  # it says nothing of when it was published
+        slot = self.slots.take(kind, request, now, now, known, self.policy.mode)
+        self.started.append(slot)
         self._take_note_of_finished()
         self.policy.start(kind, now)
         self.dispatched[kind] += 1
-        if ready_at != epoch:  # else it says nothing of when it was published
-            slot.ready_at = ready_at
-            slot.wait_seconds = self._waited(kind, now, epoch - ready_at)
-        slot.mode = self.policy.mode
         if "dispatched" in self.observers.hooks:
             self.observers.tell("dispatched", telling.of_slot(slot, finished=False))
         return self.pool.apply(apply, slot, args, options)

@@ -167,6 +167,7 @@ class Scheduler:
             self.holding.longest_seconds,
         )
         self.dispatcher.tick()
+        self.dispatcher.settle()
         self.announcer.tick(internals.event_sender(self.c), self.measuring.fleet_workers, now)
 
     def _follow_pool(self, now: float) -> None:

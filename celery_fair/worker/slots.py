@@ -24,14 +24,24 @@ class Slot:
         "request", "started_at", "wait_seconds",
     )  # fmt: skip
 
-    def __init__(self, slots: Slots, kind: Kind, request: Any, started_at: float) -> None:
+    def __init__(
+        self,
+        slots: Slots,
+        kind: Kind,
+        request: Any,
+        started_at: float,
+        received_at: float,
+        ready_at: float | None,
+        mode: Mode,
+    ) -> None:
         self._slots = slots
         self.kind = kind
         self.request = request
-        self.started_at = self.received_at = self.finished_at = started_at
-        self.ready_at: float | None = None
+        self.started_at = self.finished_at = started_at
+        self.received_at = received_at
+        self.ready_at = ready_at
         self.wait_seconds = 0.0
-        self.mode = Mode.OPEN
+        self.mode = mode
         """The gate's as this was taken."""
         self.outcome: str | None = None
 
@@ -90,8 +100,17 @@ class Slots:
     def __iter__(self) -> Iterator[Slot]:
         return iter(list(self.taken))  # a pool's thread may give one back meanwhile
 
-    def take(self, kind: Kind, request: Any, now: float) -> Slot:
-        slot = request.fair_slot = Slot(self, kind, request, now)
+    def take(
+        self,
+        kind: Kind,
+        request: Any,
+        now: float,
+        received_at: float = 0.0,
+        ready_at: float | None = None,
+        mode: Mode = Mode.OPEN,
+    ) -> Slot:
+        """``ready_at`` is in epoch seconds, and ``None`` if nobody knows."""
+        slot = request.fair_slot = Slot(self, kind, request, now, received_at, ready_at, mode)
         self.taken[slot] = None
         return slot
 

@@ -18,8 +18,16 @@ def scheduler():
     """As much of one as is looked at: a batch task has run since 0."""
     slots = Slots()
     slots.take(BATCH, SimpleNamespace(), 0.0)
-    dispatcher = SimpleNamespace(slots=slots, counts=Counts(["succeeded"], []))
+    dispatcher = SimpleNamespace(slots=slots, counts=Counts(["succeeded"], []), ended=[])
     return SimpleNamespace(dispatcher=dispatcher, record=Record(0.0))
+
+
+def count(scheduler, run_seconds):
+    ended = SimpleNamespace(
+        outcome="succeeded", started_at=0.0, finished_at=run_seconds, wait_seconds=0.0
+    )
+    scheduler.dispatcher.ended.clear()
+    scheduler.dispatcher.counts.end(BATCH, "t", [ended])
 
 
 def test_what_runs_counts_until_now(scheduler):
@@ -32,8 +40,9 @@ def test_a_slot_that_was_given_back_counts_before_the_loop_has_noted_it(schedule
     slot.release()
     slot.finished_at = 7.0
     assert _slot_seconds(scheduler, BATCH, 9.0) == 7.0
-    scheduler.dispatcher.slots.finished.clear()
-    scheduler.dispatcher.counts.end(BATCH, "t", "succeeded", 0.0, 7.0)
+    scheduler.dispatcher.ended.append(scheduler.dispatcher.slots.finished.popleft())
+    assert _slot_seconds(scheduler, BATCH, 9.0) == 7.0
+    count(scheduler, 7.0)
     assert _slot_seconds(scheduler, BATCH, 9.0) == 7.0
 
 
@@ -43,5 +52,5 @@ def test_a_slot_between_two_places_is_made_up_for_and_nothing_falls(scheduler):
     slot.release()
     scheduler.dispatcher.slots.finished.clear()
     assert _slot_seconds(scheduler, BATCH, 6.0) == 5.0
-    scheduler.dispatcher.counts.end(BATCH, "t", "succeeded", 0.0, 6.0)
+    count(scheduler, 6.0)
     assert _slot_seconds(scheduler, BATCH, 6.0) == 6.0

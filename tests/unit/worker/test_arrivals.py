@@ -179,6 +179,7 @@ def test_no_header_can_stop_a_worker_make_it_import_or_log(full, caplog):
         seed(number)(receive)()
     assert not [record for record in caplog.records if record.name.startswith("celery_fair")]
     assert {name for name in set(sys.modules) - modules if name.startswith("celery")} == set()
+    rig.dispatcher.settle()
     for kind in KINDS:
         summary = rig.dispatcher.waits.summary(kind, time.monotonic())
         assert 0 <= summary["max"] <= OLDEST_SECONDS
