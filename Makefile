@@ -78,7 +78,7 @@ soak: $(VENV)/.has-soak servers
 
 # Without them their tests are skipped with the reason, but not where CI is set.
 servers:
-	@scripts/system-packages redis rabbitmq || test -z "$$CI"
+	@scripts/system-packages redis rabbitmq chromium || test -z "$$CI"
 
 $(VENV)/.has-test: $(INSTALL_INPUTS)
 	@scripts/venv $(VENV) test,lint
