@@ -10,7 +10,12 @@ import hypothesis
 import psutil
 import pytest
 
-pytest_plugins = ["tests.brokers.fixtures", "tests.nodes.fixtures", "tests.nodes.cluster"]
+pytest_plugins = [
+    "tests.brokers.fixtures",
+    "tests.nodes.fixtures",
+    "tests.nodes.cluster",
+    "tests.flower.fixtures",
+]
 
 TESTS = Path(__file__).parent
 TIERS = {

@@ -10,10 +10,13 @@ from typing import Any, Final
 
 from flower.views import BaseHandler
 from flower.views.monitor import Metrics
+from prometheus_client import generate_latest
+from tornado.ioloop import IOLoop
 from tornado.web import StaticFileHandler, authenticated
 
 from celery_fair.integrations.flower.store import Store
 from celery_fair.integrations.flower.watching import Watching
+from celery_fair.observe.prometheus import FairCollector, registry_of
 
 STATIC: Final = Path(__file__).with_name("static")
 
@@ -69,12 +72,20 @@ class FairFile(BaseHandler, StaticFileHandler):
 
 
 class FairMetrics(Metrics):
-    """Flower's own ``/metrics``, as open as Flower has it; a scrape counts as a look."""
+    """Flower's own ``/metrics`` and the workers' after it, as open as Flower has it.
+
+    A scrape counts as a look: one a minute keeps the figures a second old.
+    """
 
     def initialize(self, store: Store, watching: Watching) -> None:
         self._store = store
         self._watching = watching
 
     async def get(self) -> Any:
-        self._watching.looked(self.application.capp, monotonic())
+        now = monotonic()
+        self._watching.looked(self.application.capp, now)
         await super().get()
+        sources = self._store.sources(now)
+        registry = registry_of(FairCollector(lambda: sources))
+        # In a thread: of hundreds of workers it takes longer than Flower's loop should stand still.
+        self.write(await IOLoop.current().run_in_executor(None, generate_latest, registry))

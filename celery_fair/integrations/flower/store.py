@@ -9,6 +9,7 @@ from celery_fair.integrations.flower.history import History
 from celery_fair.integrations.flower.picture import picture
 from celery_fair.observe.cluster import WORKERS, Cluster
 from celery_fair.observe.events import EVENTS_A_SECOND
+from celery_fair.observe.reading import Source
 
 SILENT_SECONDS: Final = 15.0
 """A worker that Flower knows for so long, and that has told no facts, has none to tell."""
@@ -66,6 +67,13 @@ class Store:
         made["unreadable_events"] = self.cluster.unreadable
         self._picture = now, made
         return made
+
+    def sources(self, now: float) -> dict[str, Source]:
+        """What metrics are made of, copied: they are made in another thread."""
+        return {
+            name: Source(heard.facts, list(heard.tasks.values()))
+            for name, heard in self.cluster.alive(now).items()
+        }
 
     def _without(self, alive: Iterable[str], now: float) -> list[str]:
         """Workers that tell no facts of ours, though they had the time to."""

@@ -76,7 +76,7 @@
       ["Slots in use", `${count(used)} of ${count(slots.total)}`, `${count(slots.interactive)} interactive, ${count(slots.batch)} batch`],
       ["Interactive wait", ...wait(1)],
       ["Batch wait", ...wait(2)],
-      ["Backlog", count(total.kinds.interactive.backlog), `interactive; batch ${count(total.kinds.batch.backlog)}`],
+      ["Interactive backlog", count(total.kinds.interactive.backlog), `batch: ${count(total.kinds.batch.backlog)}`],
       ["Last batch start", total.last_batch_start === null ? "never" : `${age(data.now - total.last_batch_start)} ago`, "on any worker"],
     ];
   }
@@ -168,7 +168,7 @@
     text(parts.slots, `${slots.interactive} interactive, ${slots.batch} batch, ${free} free of ${slots.total}; reserve ${slots.reserve}, batch at most ${slots.batch_ceiling}`);
     const waits = KINDS.map((kind) => duration(worker.waits[kind])).join(" / ");
     const held = KINDS.map((kind) => worker.held[kind]).join(" / ");
-    text(parts.more, `wait p95 ${waits} · held ${held} · batch got ${percent(worker.share.received)} of ${percent(worker.share.guaranteed)}`);
+    text(parts.more, `wait p95 ${waits} · held ${held} · batch got ${percent(worker.share.received)}, guaranteed ${percent(worker.share.guaranteed)}`);
     text(parts.old, worker.stale ? `Not heard of for ${age(worker.age_seconds)}; these figures are from then.` : "");
   }
 

@@ -1,0 +1,150 @@
+"""The Fair page in a browser: any number of workers, theme and width; keyboard; hostile names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.brokers.waiting import wait_until
+from tests.flower.facts import facts, histogram, kind
+
+HOSTILE = "<script>alert(1)</script>\"'&<img src=x onerror=alert(2)>@evil"
+CHECKS = (Path(__file__).parents[1] / "flower" / "checks.js").read_text(encoding="utf-8")
+HIDE = """(hidden) => {
+  Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
+  document.dispatchEvent(new Event("visibilitychange"));
+}"""
+
+
+def shop(number: int) -> dict[str, dict]:
+    """A fleet of so many, of which every third gate protects interactive tasks."""
+    return {
+        f"web{n:03}@shop": facts(
+            kind("celery", running=n % 4, ready={"celery": 12}),
+            kind("celery.batch", running=n % 3, held=n % 2, ready={"celery.batch": 3000}),
+            mode="open" if n % 3 else "protected",
+            slots=8 + n % 5,
+            history=[[1_800_000_000.0 + n, "protected", "backlog", "interactive backlog 29 > 10"]],
+        )
+        for n in range(number)
+    }
+
+
+def waited(told: dict[str, dict]) -> dict[str, dict]:
+    """The same workers, some tasks later."""
+    more = {"interactive": histogram(b4=90, b7=10), "batch": histogram(b11=20)}
+    return {
+        name: {
+            **its,
+            "kinds": {of: {**part, "waits": more[of]} for of, part in its["kinds"].items()},
+        }
+        for name, its in told.items()
+    }
+
+
+def test_without_a_worker_the_page_says_so(start_flower, open_page):
+    page = open_page(f"{start_flower().url}/fair")
+    page.get_by_text("No worker with celery-fair has been heard of yet").wait_for()
+    assert not page.locator("#fair-figures").is_visible()
+    assert page.locator("#fair-live-text").inner_text() == "Live"
+
+
+def test_a_hundred_workers_light_dark_narrow_and_wide(start_flower, fleet, open_page):
+    flower = start_flower()
+    told = shop(100)
+    fleet.introduce(flower, told)
+    fleet.tell(waited(told))
+    wait_until(lambda: flower.data()["waits"]["points"][-1][1], "waits")
+    for theme in ("light", "dark"):
+        for width in (1600, 375):
+            page = open_page(f"{flower.url}/fair", theme=theme, width=width)
+            page.get_by_text("web099@shop").first.wait_for()
+            assert page.locator(".fair-worker").count() == 100
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            assert page.evaluate(f"({CHECKS})()") == [], (theme, width)
+            assert all(url.startswith(flower.url) for url in page.asked)
+            assert page.locator("#fair-reading").inner_text().startswith("Now: interactive ")
+            page.context.close()
+
+
+def test_everything_can_be_done_with_the_keyboard(start_flower, fleet, open_page):
+    flower = start_flower()
+    told = shop(20)
+    fleet.introduce(flower, told)
+    page = open_page(f"{flower.url}/fair")
+    page.get_by_text("web019@shop").first.wait_for()
+    page.get_by_label("Filter by name").focus()
+    page.keyboard.type("web007")
+    assert page.locator(".fair-worker:visible").count() == 1
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "web007@shop"
+    # The figures come anew each two seconds, and the focus stays.
+    fleet.tell(waited(told))
+    page.wait_for_function("document.getElementById('fair-waits').textContent.includes('ms')")
+    assert page.evaluate("document.activeElement.textContent") == "web007@shop"
+    chart = page.locator("#fair-chart")
+    chart.focus()
+    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    for key in ("Home", "ArrowRight"):
+        page.keyboard.press(key)
+    assert (
+        page.locator("#fair-reading").inner_text()
+        == "15 min ago: interactive none started, batch none started"
+    )
+    assert chart.get_attribute("aria-valuetext") == page.locator("#fair-reading").inner_text()
+
+
+def test_names_of_workers_and_queues_are_text_whatever_they_hold(start_flower, fleet, open_page):
+    flower = start_flower()
+    fleet.introduce(
+        flower,
+        {
+            HOSTILE: facts(
+                batch=kind(HOSTILE, ready={HOSTILE: 7}),
+                mode=HOSTILE,
+                version=HOSTILE,
+                history=[[1_800_000_000.0, HOSTILE, HOSTILE, HOSTILE]],
+                idle={HOSTILE: 1.0},
+            ),
+            f"odd{HOSTILE}": {},
+        },
+    )
+    fleet.send(f"plain{HOSTILE}", "worker-online")
+    fleet.send(HOSTILE, "task-received", uuid="1", name="t", fair_kind=HOSTILE, fair_queue=HOSTILE)
+    page = open_page(f"{flower.url}/fair")
+    link = page.locator("#fair-workers a")
+    link.wait_for()
+    assert link.inner_text() == HOSTILE
+    assert HOSTILE in page.locator("#fair-backlog").inner_text()
+    assert HOSTILE in page.locator("#fair-changes").inner_text()
+    assert f"odd{HOSTILE} tells figures" in page.locator("#fair-notes").inner_text()
+    tasks = open_page(f"{flower.url}/tasks")
+    tasks.get_by_role("cell", name=HOSTILE).first.wait_for()
+    for one in (page, tasks):
+        assert one.locator(".fair script, .fair img, td script, td img").count() == 0
+
+
+def test_a_lost_flower_is_said_and_its_return_as_well(start_flower, fleet, open_page):
+    flower = start_flower()
+    fleet.introduce(flower, {"w1@shop": facts()})
+    page = open_page(f"{flower.url}/fair")
+    state, words = page.locator("#fair-live"), page.locator("#fair-live-text")
+    page.locator("#fair-live[data-state=live]").wait_for()
+    flower.kill()
+    page.locator("#fair-live[data-state=lost]").wait_for()
+    assert "the figures are from" in words.inner_text()
+    assert page.get_by_text("w1@shop").first.is_visible()
+    flower.start()
+    page.locator("#fair-live[data-state=live]").wait_for(timeout=15_000)
+    assert state.get_attribute("data-state") == "live"
+
+
+def test_a_hidden_tab_asks_for_nothing(start_flower, open_page):
+    page = open_page(f"{start_flower().url}/fair")
+    page.locator("#fair-live[data-state=live]").wait_for()
+    page.evaluate(HIDE, True)
+    page.locator("#fair-live[data-state=paused]").wait_for()
+    before = sum(url.endswith("/fair/data") for url in page.asked)
+    page.wait_for_timeout(3000)  # longer than it waits between two questions
+    assert sum(url.endswith("/fair/data") for url in page.asked) <= before
+    page.evaluate(HIDE, False)
+    page.locator("#fair-live[data-state=live]").wait_for()
