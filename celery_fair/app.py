@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 import logging
 import os
+import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from celery import Celery, signals
@@ -143,10 +144,15 @@ class Fair:
     def _add_steps(self) -> None:
         if not self.settings.enabled:
             return
+        from celery_fair.observe import spans
         from celery_fair.worker.steps import CONSUMER_STEPS
 
         steps = self._app.steps["consumer"]
         added = set(CONSUMER_STEPS) - steps
+        if added:
+            loader = self._app.loader
+            marked = functools.partial(spans.on_task_init, self, loader.on_task_init)
+            self._replace(loader, "on_task_init", marked)
         steps.update(added)
         self._undo.append(lambda: steps.difference_update(added))
 
@@ -237,7 +243,8 @@ class Fair:
             _drop(options)
             return send(name, args, kwargs, **options)
         publish = self.prepare(name, args, kwargs, options)
-        result = send(name, args, kwargs, **options)
+        with _traced(publish, name):
+            result = send(name, args, kwargs, **options)
         if "queued" in self.observers.hooks:
             self.observers.tell("queued", _queued(publish, name, result.id))
         return result
@@ -303,6 +310,16 @@ def _queued(publish: Publish, name: str, id: str) -> TaskInfo:
     return TaskInfo(header.kind, name, id, publish.queue, header.ready_at)
 
 
+def _traced(publish: Publish, name: str) -> AbstractContextManager[None]:
+    """Mark the span of a publish, where the application has loaded what makes one."""
+    if "opentelemetry.trace" not in sys.modules:
+        return _UNTRACED
+    from celery_fair.observe import spans
+
+    return spans.publishing(publish, name)
+
+
+_UNTRACED = nullcontext()
 _ABSENT = object()
 
 

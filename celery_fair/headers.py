@@ -39,6 +39,8 @@ class FairHeader(NamedTuple):
     #: The kind was given to everything published inside (``with fair.kind(...)``), so it also
     #: beats the declarations of tasks that this one publishes.
     covers_children: bool = False
+    #: The kind is that of the task that published this one: traces show it.
+    inherited: bool = False
 
     @classmethod
     def read(cls, headers: Mapping[str, Any] | None) -> FairHeader | None:
@@ -69,6 +71,7 @@ class FairHeader(NamedTuple):
                 _text(get("request_id")),
                 _text(get("tenant")),
                 get("covers_children") is True,
+                get("inherited") is True,
             )
         except Exception:  # hostile mappings may raise anything; a worker must outlive them
             return None
@@ -84,6 +87,8 @@ class FairHeader(NamedTuple):
             more["tenant"] = self.tenant
         if self.covers_children:
             more["covers_children"] = True
+        if self.inherited:
+            more["inherited"] = True
         line = f"{self.kind} {self.first_published!r}"
         return f"{line} {json.dumps(more, separators=(',', ':'))}" if more else line
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from celery.utils.functional import maybe_list
 from celery.utils.time import maybe_iso8601, maybe_make_aware
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 CHORD_UNLOCK: Final = "celery.chord_unlock"
 MAPS: Final = ("celery.map", "celery.starmap")
+
+Source = Literal["call", "attempt", "block", "parent", "task", "body", "default", "queue"]
+"""What a kind came from; `docs/logs-and-traces.md` explains the words."""
 
 
 class Publish:
@@ -48,13 +51,14 @@ class Publish:
         self.parent = fair.app.current_worker_task
         self.running = None if self.parent is None else _running(fair, self.parent, now)
         self.kept = self._kept()
+        self.source: Source
         self.header = self._header(asked.get("request_id"), asked.get("tenant"))
         self.marked: list[dict[str, Any]] = []
         self.queue: str | None = None
         """Where it went, once it has been routed."""
 
     def _header(self, request_id: object, tenant: object) -> FairHeader:
-        kind, covers_children = self._kind()
+        kind, covers_children, self.source = self._kind()
         source = self.kept or self.running
         return FairHeader(
             kind=kind,
@@ -63,33 +67,42 @@ class Publish:
             request_id=_text(request_id) or (source.request_id if source else None),
             tenant=_text(tenant) or (source.tenant if source else None),
             covers_children=covers_children,
+            inherited=self._is_inherited(),
         )
 
-    def _kind(self) -> tuple[Kind, bool]:
-        """Return the kind and whether it covers children; the first source that knows wins."""
+    def _is_inherited(self) -> bool:
+        if self.source == "attempt" and self.kept is not None:
+            return self.kept.inherited
+        return self.source == "parent"
+
+    def _kind(self) -> tuple[Kind, bool, Source]:
+        """Return the kind, whether it covers children, and the first source that knows it."""
         if self.asked is not None:
-            return self.asked, False
+            return self.asked, False, "call"
         if self.kept is not None:
-            return self.kept.kind, self.kept.covers_children
+            return self.kept.kind, self.kept.covers_children, "attempt"
         around = ambient.get()
         if around is not None and around.covers_children:
-            return around.kind, True
+            return around.kind, True, "block"
         if self.running is not None and self.running.covers_children:
-            return self.running.kind, True
+            return self.running.kind, True, "parent"
         declared = self.fair.kind_of_task(self.name, self.task)
         if declared is not None:
-            return declared, False
-        return self._callers_kind(around.kind if around is not None else None), False
+            return declared, False, "task"
+        kind, source = self._callers_kind(around.kind if around is not None else None)
+        return kind, False, source
 
-    def _callers_kind(self, around: Kind | None) -> Kind:
+    def _callers_kind(self, around: Kind | None) -> tuple[Kind, Source]:
         """Return what an undeclared task gets: the kind of the code around it, else the default."""
-        kind = around or (self.running.kind if self.running is not None else None)
-        if not self.name.startswith(BUILT_IN):
-            return kind or self.fair.settings.default_kind
         if self.name == CHORD_UNLOCK and _body_kind(self.fair, self.args) == INTERACTIVE:
             # Someone may wait for the body, and this poll is what starts it.
-            return INTERACTIVE
-        return kind or INTERACTIVE
+            return INTERACTIVE, "body"
+        if around is not None:
+            return around, "block"
+        if self.running is not None:
+            return self.running.kind, "parent"
+        built_in = self.name.startswith(BUILT_IN)
+        return INTERACTIVE if built_in else self.fair.settings.default_kind, "default"
 
     def _kept(self) -> FairHeader | None:
         """Return the header of the attempt that this publish goes on with (retry, replace)."""

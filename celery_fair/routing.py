@@ -123,7 +123,8 @@ class FairRouter:
         if lane is None or lane == publish.header.kind:
             return
         if publish.asked is None and publish.kept is None:
-            publish.header = publish.header._replace(kind=lane)
+            publish.header = publish.header._replace(kind=lane, inherited=False)
+            publish.source = "queue"
             routed["headers"] = _with_line(routed.get("headers"), publish.header.as_line())
             for errback in publish.marked:
                 errback["options"]["kind"] = lane

@@ -21,7 +21,7 @@ def read(kind: str = "batch", first: str = "100.0", **more: Any) -> FairHeader |
 
 
 def test_what_is_written_is_read() -> None:
-    header = FairHeader("batch", 100.0, 160.0, "request-1", "acme", covers_children=True)
+    header = FairHeader("batch", 100.0, 160.0, "request-1", "acme", True, inherited=True)
     line = header.as_line()
     assert line.startswith('batch 100.0 {"ready_at":160.0,"request_id":"request-1",')
     assert FairHeader.read({"fair": line}) == header
@@ -113,10 +113,11 @@ def test_unknown_fields_are_left_alone() -> None:
 
 
 @pytest.mark.parametrize("value", [1, "true", [True]])
-def test_only_true_covers_children(value: Any) -> None:
-    header = read(covers_children=value)
+def test_only_true_covers_children_and_only_true_is_inherited(value: Any) -> None:
+    header = read(covers_children=value, inherited=value)
     assert header is not None
     assert not header.covers_children
+    assert not header.inherited
 
 
 class Hostile(Mapping[str, Any]):
@@ -142,7 +143,8 @@ anything = st.recursive(
 )
 numbers = st.floats() | st.integers() | st.sampled_from([0, -1, 1e9, 4e9, 1e11, "1e9", None])
 others = st.dictionaries(
-    st.sampled_from(["ready_at", "request_id", "tenant", "covers_children"]), anything | numbers
+    st.sampled_from(["ready_at", "request_id", "tenant", "covers_children", "inherited"]),
+    anything | numbers,
 )
 kinds = st.sampled_from(["batch", "interactive", "urgent", ""]) | st.text()
 near_misses = st.builds(
