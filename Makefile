@@ -1,7 +1,7 @@
 # Everything is one command on a machine with Python >= 3.10 and a package manager: `make test`.
 
 .NOTPARALLEL:
-.PHONY: help test lint unit integration faults chaos demo bench soak servers clean
+.PHONY: help test lint unit integration faults chaos demo bench soak servers tools clean
 
 VENV := .venv
 RUN := $(VENV)/bin/python -m
@@ -28,7 +28,7 @@ lint: $(VENV)/.has-test
 	$(RUN) ruff format --check .
 	$(RUN) mypy
 
-unit: $(VENV)/.has-test
+unit: $(VENV)/.has-test tools
 	$(PYTEST) -n logical tests/unit
 
 # Two files at a time: they mostly wait. Each has servers of its own.
@@ -79,6 +79,10 @@ soak: $(VENV)/.has-soak servers
 # Without them their tests are skipped with the reason, but not where CI is set.
 servers:
 	@scripts/system-packages redis rabbitmq chromium || test -z "$$CI"
+
+# For the rules in grafana/; as the servers.
+tools:
+	@scripts/system-packages prometheus || test -z "$$CI"
 
 $(VENV)/.has-test: $(INSTALL_INPUTS)
 	@scripts/venv $(VENV) test,lint
