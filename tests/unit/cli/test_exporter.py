@@ -16,7 +16,6 @@ from celery_fair.cli import fair
 from celery_fair.observe.cluster import Cluster
 from tests.unit.observe.workers import facts, task
 
-
 MODULE = sys.modules["celery_fair.cli.exporter"]  # of the package's names it is the command
 
 
