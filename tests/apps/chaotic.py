@@ -26,7 +26,7 @@ from celery.worker.request import Request
 from kombu.transport.redis import QoS
 
 from celery_fair import Fair
-from celery_fair.policy.gate import Gate
+from celery_fair.policy.gate import CAUSES, Gate
 from celery_fair.policy.load import Mode
 from celery_fair.worker import internals
 from celery_fair.worker.windows import RedisWindow
@@ -228,7 +228,7 @@ def watch_the_gate() -> None:
         mode = forced["mode"]
         if mode is None:
             return observe(self, load, now, **rest)
-        return None if self.mode is mode else self._change("chaos", now)
+        return None if self.mode is mode else self._change(CAUSES[mode][0], "chaos", now)
 
     Gate.observe = observed
 
@@ -243,22 +243,21 @@ def chaos_gate(state, mode=None, **_):
 @control_command()
 def chaos_move(state, queue="", kind="", **_):
     """Give a queue to the lane of ``kind``: cancelled, then consumed anew."""
-    consumer = state.consumer
-    consumer.cancel_task_queue(queue)
-    fair = Fair.of(consumer.app)
-    fair._lane_map.kinds[queue] = kind
-    consumer.add_task_queue(queue)
+    state.consumer.call_soon(_move, state.consumer, queue, kind)
     return {"ok": kind}
+
+
+def _move(consumer, queue, kind):
+    consumer.cancel_task_queue(queue)
+    Fair.of(consumer.app)._lane_map.kinds[queue] = kind
+    consumer.add_task_queue(queue)
 
 
 @control_command()
 def chaos_consume(state, queue="", on=True, **_):
     """Consume from a queue, or cease to; whatever was asked before."""
     consumer = state.consumer
-    if on:
-        consumer.add_task_queue(queue)
-    else:
-        consumer.cancel_task_queue(queue)
+    consumer.call_soon(consumer.add_task_queue if on else consumer.cancel_task_queue, queue)
     return {"ok": on}
 
 

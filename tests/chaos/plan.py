@@ -166,10 +166,6 @@ def _names(random: Random, number: int, broker: str, pool: str) -> list[str]:
         del weights["kill_child"]
     if pool not in RESIZABLE:
         del weights["resize"]
-    if (broker, pool) == ("rabbitmq", "eventlet"):
-        # Celery's remote control declares queues over the connection that the consumer is reading,
-        # and eventlet refuses a second reader: plain Celery can't be told to add one either.
-        del weights["move"], weights["pause"]
     names = list(weights)
     while len(names) < number:
         name = _draw(random, weights)
