@@ -2,7 +2,7 @@
 
 Nothing of OpenTelemetry is imported here. A span can only be active where the application has
 imported ``opentelemetry.trace``, so it is enough to look for it in `sys.modules` each time: that
-costs 30 ns and finds it however late it comes, while an import that fails searches the whole path
+costs 50 ns and finds it however late it comes, while an import that fails searches the whole path
 again at each try.
 
 Never here: arguments, results, and what a user put into a header (``request_id``, ``tenant``).
@@ -48,9 +48,7 @@ def active_span() -> Any:
 
 
 def _set(span: Any, attributes: Mapping[str, Any]) -> None:
-    for name, value in attributes.items():
-        if value is not None:
-            span.set_attribute(name, value)
+    span.set_attributes({name: value for name, value in attributes.items() if value is not None})
 
 
 # -- the span of a run
@@ -81,11 +79,12 @@ def mark_run(fair: Fair, task: Any, now: float) -> None:
     queue = (request.delivery_info or {}).get("routing_key")
     # The worker served it by its queue. A key that delayed delivery has rewritten is no queue.
     kind = fair.lanes.get(queue) or (header.kind if header else fair.settings.default_kind)
-    _set(span, {KIND: kind, QUEUE: queue})
+    found: dict[str, Any] = {KIND: kind, QUEUE: queue}
     if header is not None:
         # A publisher whose clock is ahead gives less than 0.
-        wait_seconds = round(max(now - header.ready_at, 0.0), 6)
-        _set(span, {WAIT_SECONDS: wait_seconds, KIND_INHERITED: header.inherited})
+        found[WAIT_SECONDS] = round(max(now - header.ready_at, 0.0), 6)
+        found[KIND_INHERITED] = header.inherited
+    _set(span, found)
 
 
 # -- the span of a publish

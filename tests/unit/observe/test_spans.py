@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
+from typing import get_args
 
 import pytest
 from celery import Celery, _state, signals
@@ -17,6 +20,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from celery_fair import Fair
 from celery_fair.headers import NAME, FairHeader
 from celery_fair.observe import spans
+from celery_fair.publish import Source
 
 NOW = 1_800_000_000.0
 
@@ -150,6 +154,14 @@ def test_nothing_of_the_user_is_in_them(app, traced):
     assert "s3cret" not in traced.everything()
 
 
+@pytest.mark.usefixtures("instrumented")
+def test_a_task_that_the_publisher_does_not_know_has_a_span_without_ours(app, traced):
+    with traced.tracer.start_as_current_span("request"):
+        app.send_task("elsewhere.task")
+    assert traced.attributes("apply_async/elsewhere.task") == {}
+    assert traced.attributes("request") == {}
+
+
 # A run
 
 
@@ -238,6 +250,21 @@ def test_a_publish_whose_span_fails_is_sent(app, traced, monkeypatch):
     finally:
         CeleryInstrumentor().uninstrument()
     assert traced.attributes("apply_async/report") == {}
+
+
+def test_the_docs_name_each_attribute_and_each_source_of_a_kind():
+    text = (Path(__file__).parents[3] / "docs" / "logs-and-traces.md").read_text()
+    named = set(re.findall(r"`(celery_fair\.\w+)`", text))
+    assert named == {
+        spans.KIND,
+        spans.QUEUE,
+        spans.KIND_SOURCE,
+        spans.KIND_INHERITED,
+        spans.WAIT_SECONDS,
+    }
+    _, _, table = text.partition("`celery_fair.kind_source` is one of")
+    words = re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)
+    assert set(words) == set(get_args(Source))
 
 
 # Without OpenTelemetry
