@@ -17,6 +17,7 @@ help:
 	@echo 'make chaos        everything dies at once, and nothing is lost (SEED=1 BROKER=rabbitmq)'
 	@echo 'make lint         ruff and mypy'
 	@echo 'make demo         plain Celery against celery-fair, in a minute'
+	@echo 'make example      a service under load, with Flower, Prometheus and Grafana to look at it'
 	@echo 'make bench        the measurements of docs/benchmarks.md (hours)'
 	@echo 'make soak         mixed load on workers that are recycled: what grows (MINUTES=20)'
 	@echo 'make clean        remove what these have made'
@@ -67,6 +68,9 @@ chaos: $(VENV)/.has-test servers
 demo: $(VENV)/.has-demo
 	$(RUN) celery_fair demo
 
+example: $(VENV)/.has-example
+	$(RUN) example_project
+
 # For instance BENCH="--only steady,bursts --pools threads --brokers redis --parallel 3".
 bench: $(VENV)/.has-test servers
 	$(RUN) tests.benchmarks $(BENCH)
@@ -94,6 +98,10 @@ $(VENV)/.has-soak: $(INSTALL_INPUTS)
 
 $(OLDEST)/.has-test: $(INSTALL_INPUTS) scripts/oldest.txt
 	@scripts/venv $(OLDEST) test --constraint scripts/oldest.txt
+	@touch $@
+
+$(VENV)/.has-example: $(INSTALL_INPUTS)
+	@scripts/venv $(VENV) example
 	@touch $@
 
 $(VENV)/.has-demo: $(INSTALL_INPUTS)
