@@ -66,7 +66,7 @@ def _block(picture: Picture, worker: Seen, width: int) -> Iterator[RenderableTyp
     head.append("  gate ", style="not bold").append(_gate(picture, worker))
     yield head.append(f"  {_reason(worker)}", style="not bold")
     share = worker.facts["share"]
-    received = f"share {percent(share['received'])} of {percent(share['guaranteed'])}"
+    received = f"got {percent(share['received'])}, due {percent(share['guaranteed'])}"
     strips = (strip(slots_of(worker.facts), STRIP), Text(""))
     for kind, slots, aside in zip(KINDS, strips, (_idle(worker), received), strict=True):
         yield _lane(picture, worker, kind, slots, Text(aside), width)

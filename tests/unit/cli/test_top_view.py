@@ -5,14 +5,16 @@ from __future__ import annotations
 import io
 import time
 from itertools import product
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from celery_fair.cli.top_signs import sparkline, strip
-from celery_fair.cli.top_view import Frame
+from celery_fair.cli.top_signs import HEIGHTS, sparkline, strip
+from celery_fair.cli.top_view import LEGEND, Frame
 from celery_fair.cli.top_watch import still
 from celery_fair.observe.counts import BOUNDS
+from celery_fair.policy.idle import Idle
 from tests.unit.cli.replies import NOW, kind, report, wait
 from tests.unit.cli.test_top_watch import Site, histogram
 
@@ -81,7 +83,7 @@ def test_one_worker_at_80_columns():
         "",
         "w1  gate protected 12 s  interactive backlog beyond free slots 29 > 10",
         "IIBBBr..         interactive   1 held    24 ms   ▂▂▂▂▂▂▂▂▂▂    idle 0.3: reserve",
-        "                 batch         4 held    4.9 s   ▅▅▅▅▅▅▅▅▅▅   share 24 % of 20 %",
+        "                 batch         4 held    4.9 s   ▅▅▅▅▅▅▅▅▅▅   got 24 %, due 20 %",
         "I interactive  B batch  r free, kept in reserve  . free   q quits",
     ]
 
@@ -101,11 +103,11 @@ def test_two_workers_at_140_columns():
         + " " * 51
         + "▅" * 10
         + " " * 15
-        + "share 24 % of 20 %",
+        + "got 24 %, due 20 %",
         "",
         "w1  gate open 60 s  nothing interactive waits",
         "rr......         interactive   0 held        –",
-        "                 batch         0 held        –" + " " * 76 + "share 50 % of 20 %",
+        "                 batch         0 held        –" + " " * 76 + "got 50 %, due 20 %",
     ]
 
 
@@ -256,3 +258,11 @@ def test_a_strip_has_a_letter_a_slot_or_a_part_a_share(slots, width, expected):
 def test_a_sparkline_has_the_same_heights_for_the_same_waits_everywhere():
     waits = (0.01, 0.011, 0.06, 0.3, 2.0, 10.0, 100.0, BOUNDS[-1], None)
     assert sparkline(waits, "interactive").plain == "▁▂▃▄▅▆▇█ "
+
+
+def test_the_docs_explain_the_signs_that_are_drawn():
+    text = (Path(__file__).parents[3] / "docs" / "top.md").read_text(encoding="utf-8")
+    assert LEGEND in text
+    assert all(f"`{height}`" in text for height in HEIGHTS)
+    assert all(f"`{reason.value}`" in text for reason in Idle)
+    assert all(option in text for option in ("--once", "--interval"))
