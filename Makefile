@@ -33,7 +33,7 @@ unit: $(VENV)/.has-test tools
 	$(PYTEST) -n logical tests/unit
 
 # Two files at a time: they mostly wait. Each has servers of its own.
-integration: $(VENV)/.has-test servers
+integration: $(VENV)/.has-test servers tools
 	$(PYTEST) -n 2 --dist loadfile $(wildcard tests/integration tests/acceptance)
 
 .PHONY: oldest versions
@@ -84,7 +84,7 @@ soak: $(VENV)/.has-soak servers
 servers:
 	@scripts/system-packages redis rabbitmq chromium || test -z "$$CI"
 
-# For the rules in grafana/; as the servers.
+# Prometheus, for what is in grafana/; as the servers.
 tools:
 	@scripts/system-packages prometheus || test -z "$$CI"
 
