@@ -17,6 +17,7 @@ from tests.flower.facts import facts
 from tests.nodes.worker import ROOT
 
 APP = "tests.apps.mixed"
+PAGE = ROOT / "docs" / "flower.md"
 
 
 @pytest.fixture
@@ -33,9 +34,9 @@ def test_a_worker_is_on_the_page_its_tasks_have_a_kind_and_metrics_its_slots(
     start_flower, start_worker, app, journal
 ):
     flower = start_flower()
+    start_worker("tests.apps.plain", queues="elsewhere", wait_ready=False)
     start_worker(APP, concurrency=4)
-    start_worker("tests.apps.plain", queues="elsewhere")
-    wait_until(lambda: len(flower.data()["workers"]) == 1, "the worker", timeout=20)
+    flower.hears()
     # Flower asks for events of tasks every five seconds; before that there are none.
     wait_until(
         lambda: _published(app, flower), "tasks with their kinds", timeout=15, poll_seconds=0.3
@@ -59,10 +60,10 @@ def test_a_worker_is_on_the_page_its_tasks_have_a_kind_and_metrics_its_slots(
     for number in range(10):
         app.tasks["b.sleep"].delay(f"b{number}", 60)
     wait_until(running, "batch tasks on the page", timeout=15)
-    wait_until(lambda: flower.data()["without"] == ["w2@test"], "the plain worker", timeout=30)
+    wait_until(lambda: flower.data()["without"] == ["w1@test"], "the plain worker", timeout=30)
     scraped = flower.get("/metrics").text
     found = {family.name: family for family in text_string_to_metric_families(scraped)}
-    slots = [s for s in found["celery_fair_slots"].samples if s.labels["worker"] == "w1@test"]
+    slots = [s for s in found["celery_fair_slots"].samples if s.labels["worker"] == "w2@test"]
     assert slots
     assert "flower_worker_online" in found
 
@@ -102,7 +103,9 @@ def test_every_address_asks_for_the_password_under_a_prefix_too(start_flower, fl
 
 def test_plain_celery_flower_has_it_by_two_lines_of_configuration(start_flower, tmp_path):
     conf = tmp_path / "flowerconfig.py"
-    conf.write_text("from celery_fair.integrations.flower import install\n\ninstall()\n")
+    (lines,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    assert len(lines.splitlines()) == 2
+    conf.write_text(lines)
     flower = start_flower(f"--conf={conf}", "--tasks_columns=name,fair_queue", command=["flower"])
     assert flower.get("/fair").status == 200
     columns = re.findall(r'data-column="(\w+)"', flower.get("/tasks").text)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from pathlib import Path
 from time import monotonic
 from typing import Any, Final
@@ -11,7 +10,6 @@ from typing import Any, Final
 from flower.views import BaseHandler
 from flower.views.monitor import Metrics
 from prometheus_client import generate_latest
-from tornado.ioloop import IOLoop
 from tornado.web import StaticFileHandler, authenticated
 
 from celery_fair.integrations.flower.store import Store
@@ -50,13 +48,12 @@ class FairData(BaseHandler):
         self._watching = watching
 
     @authenticated
-    def get(self) -> None:
-        now = monotonic()
-        self._watching.looked(self.application.capp, now)
+    async def get(self) -> None:
+        self._watching.looked(self.application.capp, monotonic())
         state = self.application.events.state
         alive = [name for name, worker in list(state.workers.items()) if worker.alive]
         self.set_header("Cache-Control", "no-store")
-        self.write(self._store.picture(alive, now, time.time()))
+        self.write(await self._store.picture(alive))
 
 
 class FairFile(BaseHandler, StaticFileHandler):
@@ -87,5 +84,4 @@ class FairMetrics(Metrics):
         await super().get()
         sources = self._store.sources(now)
         registry = registry_of(FairCollector(lambda: sources))
-        # In a thread: of hundreds of workers it takes longer than Flower's loop should stand still.
-        self.write(await IOLoop.current().run_in_executor(None, generate_latest, registry))
+        self.write(await self._store.apart(generate_latest, registry))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import celery_fair
 from celery_fair import KINDS
-from celery_fair.integrations.flower.history import STEP_SECONDS, History
+from celery_fair.integrations.flower.history import STEP_SECONDS
 from celery_fair.observe.cluster import Heard
 from celery_fair.observe.total import total
 
@@ -30,16 +30,30 @@ WHY_IDLE: Final = {
 }
 
 
-def picture(
-    workers: Mapping[str, Heard], history: History, now: float, epoch: float
-) -> dict[str, Any]:
-    """All figures; ``now`` is on the clock of ``seen_at``, ``epoch`` the same as epoch seconds."""
+class Look(NamedTuple):
+    """What is known at one moment, so that the picture can be made in another thread.
+
+    ``now`` is on the clock of ``Heard.seen_at``, ``epoch`` the same as epoch seconds.
+    """
+
+    now: float
+    epoch: float
+    workers: Mapping[str, Heard]
+    waits: Sequence[tuple[float, float | None, float | None]]
+    idle_slots: Mapping[str, float]
+    without: Sequence[str]
+    heard_seconds_ago: float | None
+    unreadable_events: int
+
+
+def picture(look: Look) -> dict[str, Any]:
+    """All figures of the page."""
     drawn: list[dict[str, Any]] = []
     readable: dict[str, Mapping[str, Any]] = {}
     unreadable: list[str] = []
-    for name, heard in workers.items():
+    for name, heard in look.workers.items():
         try:
-            one = _worker(name, heard, now)
+            one = _worker(name, heard, look.now)
             total({name: heard.facts})
         except Exception:  # another version's facts, or nobody's
             unreadable.append(name[:TEXT])
@@ -47,15 +61,18 @@ def picture(
         readable[name] = heard.facts
         drawn.append(one)
     made = {
-        "now": epoch,
+        "now": look.epoch,
         "version": celery_fair.__version__,
         "workers": drawn[:SHOWN],
         "left_out": max(len(drawn) - SHOWN, 0),
         "unreadable": unreadable[:SHOWN],
         "total": _total(readable, drawn),
-        "waits": {"step_seconds": STEP_SECONDS, "points": history.waits(now)},
+        "waits": {"step_seconds": STEP_SECONDS, "points": look.waits},
         "changes": _changes(readable),
-        "idle": _idle(history.idle_slots(now)),
+        "idle": _idle(look.idle_slots),
+        "without": [name[:TEXT] for name in look.without[:SHOWN]],
+        "heard_seconds_ago": look.heard_seconds_ago,
+        "unreadable_events": look.unreadable_events,
     }
     return finite(made)
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from time import monotonic
+from typing import Any, Final, TypeVar
 
 from celery_fair.integrations.flower.history import History
-from celery_fair.integrations.flower.picture import picture
+from celery_fair.integrations.flower.picture import Look, picture
 from celery_fair.observe.cluster import WORKERS, Cluster
 from celery_fair.observe.events import EVENTS_A_SECOND
 from celery_fair.observe.reading import Source
@@ -15,6 +19,8 @@ SILENT_SECONDS: Final = 15.0
 """A worker that Flower knows for so long, and that has told no facts, has none to tell."""
 FRESH_SECONDS: Final = 0.9
 """A picture this young is sent again: any number of viewers costs what one does."""
+
+Made = TypeVar("Made")
 
 
 class Store:
@@ -28,6 +34,7 @@ class Store:
         """Of those that have told no facts yet."""
         self._told: set[str] = set()
         self._picture: tuple[float, dict[str, Any]] | None = None
+        self._thread = ThreadPoolExecutor(1, "celery-fair")
 
     def hear(self, event: Mapping[str, Any], now: float) -> None:
         """Take in an event of Flower's; never raises."""
@@ -57,16 +64,32 @@ class Store:
         except Exception:  # another version's facts, or nobody's
             self.cluster.unreadable += 1
 
-    def picture(self, alive: Iterable[str], now: float, epoch: float) -> dict[str, Any]:
+    async def picture(self, alive: Iterable[str]) -> dict[str, Any]:
         """What the page shows; ``alive`` are the workers that Flower hears of."""
-        if self._picture is not None and 0 <= now - self._picture[0] < FRESH_SECONDS:
-            return self._picture[1]
-        made = picture(self.cluster.alive(now), self.history, now, epoch)
-        made["without"] = self._without(alive, now)
-        made["heard_seconds_ago"] = None if self._heard_at is None else now - self._heard_at
-        made["unreadable_events"] = self.cluster.unreadable
-        self._picture = now, made
-        return made
+        now = monotonic()
+        if self._picture is None or now - self._picture[0] >= FRESH_SECONDS:
+            self._picture = now, await self.apart(picture, self.look(alive, now, time.time()))
+        return self._picture[1]
+
+    def apart(self, make: Callable[..., Made], *arguments: Any) -> asyncio.Future[Made]:
+        """Make it in a thread: of a thousand workers it takes longer than a loop may stand still.
+
+        Not one of Flower's threads, which may all be waiting for a lost broker.
+        """
+        return asyncio.get_running_loop().run_in_executor(self._thread, make, *arguments)
+
+    def look(self, alive: Iterable[str], now: float, epoch: float) -> Look:
+        """What is known now."""
+        return Look(
+            now,
+            epoch,
+            self.cluster.alive(now),
+            self.history.waits(now),
+            self.history.idle_slots(now),
+            self._without(alive, now),
+            None if self._heard_at is None else now - self._heard_at,
+            self.cluster.unreadable,
+        )
 
     def sources(self, now: float) -> dict[str, Source]:
         """What metrics are made of, copied: they are made in another thread."""

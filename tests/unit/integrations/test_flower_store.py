@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
 
 from celery_fair.integrations.flower.history import STEPS
 from celery_fair.integrations.flower.picture import CHANGES, SHOWN, WHY_IDLE
+from celery_fair.integrations.flower.picture import picture as make
 from celery_fair.integrations.flower.store import SILENT_SECONDS, Store
 from celery_fair.policy.idle import Idle
 from tests.flower.facts import STARTED_AT, event, facts, histogram, kind
@@ -25,7 +27,7 @@ def store_with(**told):
 
 
 def picture(store, alive=(), now=NOW):
-    return store.picture(alive, now, EPOCH)
+    return make(store.look(alive, now, EPOCH))
 
 
 def test_without_a_worker_there_is_nothing_to_sum_up():
@@ -116,8 +118,12 @@ def test_one_that_came_back_without_them_is():
 
 def test_any_number_of_viewers_costs_one_picture():
     store = store_with(w1=facts())
-    assert picture(store) is picture(store, now=NOW + 0.5)
-    assert picture(store) is not picture(store, now=NOW + 1)
+
+    async def look_twice():
+        return await store.picture([]), await store.picture([])
+
+    one, other = asyncio.run(look_twice())
+    assert one is other
 
 
 def test_only_so_many_workers_are_drawn_and_the_sums_are_over_all():
