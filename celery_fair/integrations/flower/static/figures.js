@@ -138,7 +138,7 @@
   function changes(found) {
     if (!found.length) return [el("tr", {}, el("td", { colspan: 5 }, "No gate has changed yet."))];
     return found.map((change) => el("tr", {},
-      el("td", { class: "fair-nowrap" }, clock(change.at)), el("td", {}, workerLink(change.worker)),
+      el("td", { class: "fair-nowrap" }, clock(change.at)), el("td", {}, change.worker),
       el("td", {}, badge(change.mode)), el("td", {}, change.cause), el("td", {}, change.reason)));
   }
 
