@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
+import re
+from pathlib import Path
 
 import pytest
 
-from celery_fair.observe.log import GATE, LONGEST_ID, TASKS, TaskLog
-from celery_fair.observer import GateChange, TaskInfo
+from celery_fair.observe.log import GATE, LONGEST_ID, TASKS, TaskLog, task_fields
+from celery_fair.observer import HOOKS, GateChange, TaskInfo
+from celery_fair.worker.outcomes import DROPS, OUTCOMES
 
 TASK = TaskInfo(
     "batch", "shop.report", "id-1", "celery.batch", 100.0, 101.0, 102.5, 103.0, "open", "succeeded"
@@ -76,6 +79,20 @@ def test_a_sample_is_of_ids_so_that_retries_stay_together(lines):
     for number in range(4_000):
         log.finished(TASK._replace(id=f"id-{number}", outcome="retried"))
     assert [line["id"] for line in lines(TASKS)][len(first) :] == first
+
+
+def test_the_docs_name_the_loggers_and_each_field():
+    text = (Path(__file__).parents[3] / "docs" / "logs-and-traces.md").read_text()
+    examples = [json.loads(block) for block in re.findall(r"```json\n(.*?)\n```", text)]
+    assert [set(example) for example in examples] == [
+        {"event", "worker", *task_fields(TASK)},
+        {"event", "worker", *GateChange._fields},
+    ]
+    assert {TASKS, GATE} <= set(re.findall(r"`(celery_fair\.\w+)`", text))
+    hooks = re.findall(r"^\| `(\w+)` \| .*(?:TaskInfo|GateChange)", text, re.MULTILINE)
+    assert tuple(hooks) == HOOKS
+    for outcome in (*OUTCOMES, *DROPS):
+        assert f"`{outcome}`" in text
 
 
 def test_an_id_can_break_neither_the_line_nor_the_disk(lines, caplog):
