@@ -35,7 +35,7 @@ def worker_rows(picture: Picture, width: int, height: int) -> Iterator[Renderabl
     room = height - 2  # an empty line, and the names of the columns
     shown = workers if len(workers) <= room else workers[: max(room - 1, 0)]
     if room >= 1:
-        yield Text("")
+        yield Text("") if _widths(width)[-1] else _shut(workers)
         yield _names(width)
         yield from (_line(picture, worker, width) for worker in shown)
     rest = workers[len(shown) :]
@@ -145,6 +145,15 @@ def _line(picture: Picture, worker: Seen, width: int) -> RenderableType:
         _reason(worker),
     )
     return row(*zip(cells, widths, strict=True))
+
+
+def _shut(workers: Sequence[Seen]) -> RenderableType:
+    """Why the first gate is shut that is, where lines have no room for it."""
+    shut = next((worker for worker in workers if worker.facts["gate"]["mode"] != "open"), None)
+    if shut is None:
+        return Text("")
+    text = f"{'shut gate':<11} {_reason(shut)} ({_cut(shut.name, 20)})"
+    return Text(text, no_wrap=True, overflow="ellipsis")
 
 
 def _rest(picture: Picture, rest: Sequence[Seen], more: bool) -> RenderableType:

@@ -135,6 +135,9 @@ def test_of_100_workers_the_worst_are_shown_and_the_rest_is_summed_up():
     assert rows[9] == (
         "celery@worker-007  IIBBBr..         protected 12 s      24 ms    4.9 s      1/4"
     )
+    assert rows[7] == (
+        "shut gate   interactive backlog beyond free slots 29 > 10 (celery@worker-007)"
+    )
     shown = [row for row in rows if row.startswith("celery@")]
     assert [row[14:17] for row in shown] == [
         "007", "017", "027", "037", "047", "057", "067", "077", "087", "097", "000", "001", "002",
