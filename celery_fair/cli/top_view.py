@@ -31,8 +31,7 @@ class Frame:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width = min(options.max_width, WIDEST)
-        rows = list(_rows(self._picture, width, options.height or WITHOUT_END))
-        frame = Group(*rows[: options.height])
+        frame = Group(*_rows(self._picture, width, options.height or WITHOUT_END))
         yield InAscii(frame) if options.ascii_only else frame
 
 

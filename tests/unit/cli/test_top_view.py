@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from celery_fair.cli.top_signs import HEIGHTS, sparkline, strip
+from celery_fair.cli.top_signs import HEIGHTS, slots_of, sparkline, strip
 from celery_fair.cli.top_view import LEGEND, Frame
 from celery_fair.cli.top_watch import still
 from celery_fair.observe.counts import BOUNDS
@@ -135,6 +135,7 @@ def test_of_100_workers_the_worst_are_shown_and_the_rest_is_summed_up():
     assert rows[9] == (
         "celery@worker-007  IIBBBr..         protected 12 s      24 ms    4.9 s      1/4"
     )
+    assert "≤" not in rows[2]  # it is the p95 of all, and no mere bound of it
     assert rows[7] == (
         "shut gate   interactive backlog beyond free slots 29 > 10 (celery@worker-007)"
     )
@@ -256,6 +257,13 @@ def test_without_colour_kinds_are_told_by_letters():
 )
 def test_a_strip_has_a_letter_a_slot_or_a_part_a_share(slots, width, expected):
     assert strip(slots, width).plain == expected
+
+
+def test_slots_that_are_taken_are_not_in_reserve():
+    full = report(kind("celery", running=5), kind("celery.batch", running=3))
+    assert slots_of(full) == (5, 3, 0, 0)
+    resized = report(kind("celery", running=5), kind("celery.batch", running=9))  # of 8 slots now
+    assert slots_of(resized) == (5, 9, 0, 0)
 
 
 def test_a_sparkline_has_the_same_heights_for_the_same_waits_everywhere():

@@ -72,6 +72,19 @@ def test_slots_that_stood_idle_are_a_mean_over_the_last_half_minute(site):
     assert worker.idle_slots() == {"reserve": 0.0, "protected": 0.0}
 
 
+def test_idle_seconds_begin_anew_with_the_worker(site):
+    def told(reserve, started_at):
+        slots = {"total": 8, "reserve": 2, "idle_seconds": {"reserve": reserve}}
+        return facts(slots=slots, started_at=started_at)
+
+    site.tell(100.0, w1=told(500.0, 1.0))
+    site.tell(101.0, w1=told(2.0, 2.0))
+    (worker,) = site.picture(101.0).workers
+    assert worker.idle_slots() == {}
+    site.tell(103.0, w1=told(3.0, 2.0))
+    assert worker.idle_slots() == {"reserve": 0.5}
+
+
 def test_a_worker_that_is_gone_is_not_shown_and_its_waits_are_there_when_it_is_back(site):
     site.tell(100.0, w1=facts())
     site.tell(101.0, w1=facts(histogram(b9=100)))

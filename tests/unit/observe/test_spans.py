@@ -148,6 +148,20 @@ def test_a_publish_inside_of_another_has_its_own_attributes(app, traced):
 
 
 @pytest.mark.usefixtures("instrumented")
+def test_what_an_app_without_fair_publishes_inside_is_left_alone(app, traced):
+    plain = Celery("plain", broker="memory://", set_as_current=False)
+
+    @signals.before_task_publish.connect(sender="report")
+    def another(**_):
+        plain.send_task("answer")
+
+    app.tasks["report"].delay()
+    plain.close()
+    assert traced.attributes("apply_async/report")["celery_fair.kind"] == "batch"
+    assert traced.attributes("apply_async/answer") == {}
+
+
+@pytest.mark.usefixtures("instrumented")
 def test_nothing_of_the_user_is_in_them(app, traced):
     app.tasks["report"].apply_async(("s3cret",), request_id="s3cret", tenant="s3cret")
     assert "celery_fair.kind" in traced.everything()
