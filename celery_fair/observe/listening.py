@@ -15,6 +15,7 @@ logger = logging.getLogger(__name__)
 
 SAY_SECONDS: Final = WATCH_SECONDS / 3
 RETRY_SECONDS: Final = 2.0
+CONNECT_SECONDS: Final = 4.0
 
 
 def watch(app: Any) -> None:
@@ -48,10 +49,14 @@ class Listener(threading.Thread):
         while not self._stopped.is_set():
             try:
                 with self._app.connection_for_read() as connection:
+                    _reach(connection)
                     self._listen(connection)
             except Exception as error:
                 if self.error is None:
-                    logger.warning("celery-fair: no events, the broker can't be reached: %r", error)
+                    logger.warning(
+                        "celery-fair: no events, the broker can't be reached: %s",
+                        str(error) or repr(error),
+                    )
                 self.error, self.is_connected = error, False
                 self._stopped.wait(RETRY_SECONDS)
 
@@ -80,3 +85,11 @@ class Listener(threading.Thread):
     def stop(self) -> None:
         """End it, within a second or two."""
         self._stopped.set()
+
+
+def _reach(connection: Any) -> None:
+    """Connect, or raise within some seconds: the first use of a connection would try for ever."""
+    if connection.transport.driver_type == "redis":  # which has no time limit of its own
+        bound = {"socket_connect_timeout": CONNECT_SECONDS}
+        connection.transport_options = {**bound, **connection.transport_options}
+    connection.ensure_connection(max_retries=1, interval_start=0.5, timeout=CONNECT_SECONDS)
