@@ -172,6 +172,7 @@ def test_the_exporter_serves_all_workers_and_forgets_those_that_leave(
     # They tell their facts each second once an exporter has come.
     first, _ = start_worker(APP, concurrency=3), start_worker(APP, concurrency=2)
     exporter = start_exporter(broker)
+    wait_until(lambda: exporter.value("exporter_workers") == 2, "both workers")
     app.tasks["b.sleep"].delay("b")
     journal.wait_finished("b")
 
@@ -185,7 +186,6 @@ def test_the_exporter_serves_all_workers_and_forgets_those_that_leave(
 
     wait_until(finished, lambda: f"a task in:\n{scrape(exporter.port)}", timeout=20)
     assert exporter.value("slots", worker="w1@test") == 3
-    assert exporter.value("exporter_workers") == 2
     assert exporter.value("unread_metrics", worker="w1@test") == 0
     first.stop()
     wait_until(lambda: exporter.value("exporter_workers") == 1, "one worker less")
