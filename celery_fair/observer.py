@@ -112,9 +112,7 @@ class Observers:
 
     def _set(self, observers: tuple[Observer, ...]) -> None:
         self._observers = observers
-        self.hooks = frozenset(
-            hook for one in observers for hook in HOOKS if _overrides(one, hook)
-        )
+        self.hooks = frozenset(hook for one in observers for hook in HOOKS if _overrides(one, hook))
 
     def tell(self, hook: str, what: Any) -> None:
         """Call that hook of each; whatever one raises stays its own trouble."""
