@@ -93,7 +93,7 @@ def collect(scheduler: Scheduler) -> dict[str, Any]:
             "failures": sensor.failures,
             "latency_seconds": round(sensor.latency_seconds, 5),
         },
-        "clock_skew_clamps": dispatcher.waits.clamped + dispatcher.arrivals.clamped,
+        "clock_skew_clamps": dispatcher.counting.waits.clamped + dispatcher.arrivals.clamped,
         "headers": {
             "missing": dispatcher.arrivals.missing,
             "unreadable": dispatcher.arrivals.unreadable,
@@ -117,7 +117,7 @@ def _changes(view: PolicyView) -> dict[str, dict[str, int]]:
 
 def _kind(scheduler: Scheduler, kind: Kind, now: float) -> dict[str, Any]:
     dispatcher, view = scheduler.dispatcher, scheduler.policy.view(now)
-    counts = dispatcher.counts
+    counts = dispatcher.counting.counts
     lane = dispatcher.lanes.get(kind)
     mean = view.batch_mean_seconds if kind == "batch" else view.interactive_mean_seconds
     return {
@@ -135,7 +135,7 @@ def _kind(scheduler: Scheduler, kind: Kind, now: float) -> dict[str, Any]:
         "would_have_held": dispatcher.would_have_held[kind],
         "finished": {how: n for how, n in counts.finished[kind].items() if n},
         "dropped": {how: n for how, n in counts.dropped[kind].items() if n},
-        "wait_seconds": dict(dispatcher.waits.summary(kind, now)),
+        "wait_seconds": dict(dispatcher.counting.waits.summary(kind, now)),
         "waits": counts.waits[kind].report(),
         "runs": counts.runs[kind].report(),
         "slot_seconds": round(_slot_seconds(scheduler, kind, now), 3),
@@ -151,8 +151,8 @@ def _slot_seconds(scheduler: Scheduler, kind: Kind, now: float) -> float:
     here (and is never met twice in this order), and is then made up for the next time.
     """
     dispatcher, kept = scheduler.dispatcher, scheduler.record.slot_seconds
-    seconds = dispatcher.counts.runs[kind].sum_seconds
-    for slot in [*dispatcher.ended, *dispatcher.slots.finished]:
+    seconds = dispatcher.counting.counts.runs[kind].sum_seconds
+    for slot in [*dispatcher.counting.ended, *dispatcher.slots.finished]:
         seconds += slot.finished_at - slot.started_at if slot.kind == kind else 0.0
     seconds += sum(now - slot.started_at for slot in dispatcher.slots if slot.kind == kind)
     kept[kind] = seconds = max(seconds, kept[kind])
@@ -169,7 +169,7 @@ def tasks(scheduler: Scheduler) -> list[dict[str, Any]]:
             "wait_seconds": round(counts.wait_seconds, 6),
             "run_seconds": round(counts.run_seconds, 6),
         }
-        for kind, named in scheduler.dispatcher.counts.tasks.items()
+        for kind, named in scheduler.dispatcher.counting.counts.tasks.items()
         for name, counts in list(named.items())
     ]
 

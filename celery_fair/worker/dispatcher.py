@@ -11,16 +11,15 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
-from celery_fair.observe.counts import Counts
-from celery_fair.observe.waits import Waits
 from celery_fair.observer import Observers
 from celery_fair.policy import Policy
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS, Kind
 from celery_fair.policy.load import Credits
 from celery_fair.worker import internals, telling
 from celery_fair.worker.arrivals import Arrivals
+from celery_fair.worker.counting import Counting
 from celery_fair.worker.lanes import Held, Lane
-from celery_fair.worker.outcomes import DROPS, LOST, OUTCOMES, REVOKED
+from celery_fair.worker.outcomes import unsaid
 from celery_fair.worker.pools import Pool
 from celery_fair.worker.slots import Slot, Slots
 from celery_fair.worker.windows import Window
@@ -47,8 +46,7 @@ class Dispatcher:
         self.pool = pool
         self.slots = Slots()
         self.arrivals = Arrivals()
-        self.waits = Waits()
-        self.counts = Counts(OUTCOMES, DROPS)
+        self.counting = Counting()
         self.observers = Observers()
         self.dispatched = dict.fromkeys(KINDS, 0)
         self.given_back = dict.fromkeys(KINDS, 0)
@@ -62,9 +60,6 @@ class Dispatcher:
         self.kind_of_queue = kind_of_queue
         self._process_task = process_task
         self._call_later = call_later
-        self.started: list[Slot] = []
-        """Slots taken, and in ``ended`` those given back, that are not counted yet."""
-        self.ended: list[Slot] = []
         self._pumping = False
         self._pump_again = False
         self._asking = False
@@ -199,52 +194,16 @@ class Dispatcher:
                 self._ran_long(slot.request, run_seconds)
             if "finished" in self.observers.hooks:
                 self._tell_end(slot)
-            self.ended.append(slot)
+            self.counting.ended.append(slot)
 
     def settle(self) -> None:
-        """Count what has happened since the last time, all at once.
-
-        Not one by one, where each microsecond is a task's: a tick does it, and whoever wants to
-        know it to the moment.
-        """
+        """Have all counted that has happened until now."""
         with self.lock:
-            started, self.started = self.started, []
-            ended, self.ended = self.ended, []
-            if started:
-                self._count_starts(started)
-            if ended:
-                self._count_ends(ended)
-
-    def _count_starts(self, started: list[Slot]) -> None:
-        to_epoch = time.time() - monotonic()
-        for kind in KINDS:
-            slots = [slot for slot in started if slot.kind == kind and slot.ready_at is not None]
-            if not slots:
-                continue
-            ats = [slot.started_at for slot in slots]
-            waits = [slot.started_at + to_epoch - slot.ready_at for slot in slots]  # type: ignore[operator]
-            waits = self.waits.add_all(kind, ats, waits)
-            for slot, wait_seconds in zip(slots, waits, strict=True):
-                slot.wait_seconds = wait_seconds
-            self.counts.waits[kind].add(waits)
-
-    def _count_ends(self, ended: list[Slot]) -> None:
-        tasks: dict[tuple[Kind, str], list[Slot]] = {}
-        for slot in ended:
-            if slot.outcome is None:
-                slot.outcome = self._unsaid(slot)
-            tasks.setdefault((slot.kind, slot.request.task.name), []).append(slot)
-            slot.request = None  # else request and slot keep each other for the collector
-        for (kind, task), slots in tasks.items():
-            self.counts.end(kind, task, slots)
+            self.counting.settle()
 
     def _tell_end(self, slot: Slot) -> None:
-        slot.outcome = slot.outcome or self._unsaid(slot)
+        slot.outcome = slot.outcome or unsaid(slot.request)
         self.observers.tell("finished", telling.of_slot(slot, finished=True))
-
-    def _unsaid(self, slot: Slot) -> str:
-        """How a task has ended of which no callback told."""
-        return REVOKED if internals.was_revoked(slot.request) else LOST
 
     def _dispatch(self) -> bool:
         """Dispatch by turns; whether the loop should look at the broker before the next."""
@@ -292,7 +251,7 @@ class Dispatcher:
             return  # asked here, since ``process_task`` would swallow it with the slot
         policy = self.policy
         slot = self.slots.take(kind, request, now, received_at, ready_at, policy.mode)
-        self.started.append(slot)
+        self.counting.started.append(slot)
         self.windows[kind].starting(request)
         policy.start(kind, now, now - received_at)
         self.dispatched[kind] += 1

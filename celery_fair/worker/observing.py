@@ -35,7 +35,7 @@ class ObservingDispatcher(Dispatcher):
         _, ready_at = self.arrivals.stamps(internals.message_of(request).headers, epoch)
         known = None if ready_at == epoch else ready_at  # it says nothing of when it was published
         slot = self.slots.take(kind, request, now, now, known, self.policy.mode)
-        self.started.append(slot)
+        self.counting.started.append(slot)
         self._take_note_of_finished()
         self.policy.start(kind, now)
         self.dispatched[kind] += 1

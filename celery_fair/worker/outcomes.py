@@ -63,6 +63,11 @@ def outcome_of(returned: Any, request: Any) -> str:
     return FAILED if inside else LOST
 
 
+def unsaid(request: Any) -> str:
+    """The outcome of a task of whose end no callback has told."""
+    return REVOKED if internals.was_revoked(request) else LOST
+
+
 def _killed(request: Any) -> str:
     """A greenlet that was killed has no run time; Celery notes later that it was revoked."""
     return REVOKED if internals.is_flagged_revoked(request) else CANCELLED

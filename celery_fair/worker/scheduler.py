@@ -56,7 +56,7 @@ class Scheduler:
         )
         self.dispatcher.observers = fair.observers
         self.drops = Drops(
-            c.app, fair.kind_of_queue, self.dispatcher.counts, self.dispatcher.observers
+            c.app, fair.kind_of_queue, self.dispatcher.counting.counts, fair.observers
         )
         self.record = Record(monotonic())
         self.task_log = TaskLog(c.hostname, self.settings.log_tasks)

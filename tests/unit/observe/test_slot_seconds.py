@@ -18,7 +18,8 @@ def scheduler():
     """As much of one as is looked at: a batch task has run since 0."""
     slots = Slots()
     slots.take(BATCH, SimpleNamespace(), 0.0)
-    dispatcher = SimpleNamespace(slots=slots, counts=Counts(["succeeded"], []), ended=[])
+    counting = SimpleNamespace(counts=Counts(["succeeded"], []), ended=[])
+    dispatcher = SimpleNamespace(slots=slots, counting=counting)
     return SimpleNamespace(dispatcher=dispatcher, record=Record(0.0))
 
 
@@ -26,8 +27,8 @@ def count(scheduler, run_seconds):
     ended = SimpleNamespace(
         outcome="succeeded", started_at=0.0, finished_at=run_seconds, wait_seconds=0.0
     )
-    scheduler.dispatcher.ended.clear()
-    scheduler.dispatcher.counts.end(BATCH, "t", [ended])
+    scheduler.dispatcher.counting.ended.clear()
+    scheduler.dispatcher.counting.counts.end(BATCH, "t", [ended])
 
 
 def test_what_runs_counts_until_now(scheduler):
@@ -40,7 +41,7 @@ def test_a_slot_that_was_given_back_counts_before_the_loop_has_noted_it(schedule
     slot.release()
     slot.finished_at = 7.0
     assert _slot_seconds(scheduler, BATCH, 9.0) == 7.0
-    scheduler.dispatcher.ended.append(scheduler.dispatcher.slots.finished.popleft())
+    scheduler.dispatcher.counting.ended.append(scheduler.dispatcher.slots.finished.popleft())
     assert _slot_seconds(scheduler, BATCH, 9.0) == 7.0
     count(scheduler, 7.0)
     assert _slot_seconds(scheduler, BATCH, 9.0) == 7.0

@@ -104,14 +104,16 @@ def test_slots_in_use_are_counted_by_kind_and_given_back(worker):
 def test_waits_are_counted_from_when_a_task_was_ready(worker):
     worker.receive(Request(BATCH, ready_at=time.time() - 60))
     worker.dispatcher.settle()
-    assert worker.dispatcher.waits.summary(BATCH, monotonic())["max"] == pytest.approx(60, abs=5)
+    assert worker.dispatcher.counting.waits.summary(BATCH, monotonic())["max"] == pytest.approx(
+        60, abs=5
+    )
 
 
 def test_a_message_without_our_header_has_the_kind_of_its_queue_and_no_wait(worker):
     worker.receive(Request(queue="celery.batch"), Request(queue="celery"))
     assert worker.dispatcher.dispatched == {BATCH: 1, INTERACTIVE: 1}
     worker.dispatcher.settle()
-    assert worker.dispatcher.waits.summary(BATCH, monotonic())["count"] == 0
+    assert worker.dispatcher.counting.waits.summary(BATCH, monotonic())["count"] == 0
 
 
 def test_a_job_that_is_no_task_is_left_alone(worker):

@@ -1,0 +1,64 @@
+"""Slots taken and given back: noted one by one, counted all at once."""
+
+from __future__ import annotations
+
+import time
+from time import monotonic
+
+from celery_fair.observe.counts import Counts
+from celery_fair.observe.waits import Waits
+from celery_fair.policy.kinds import KINDS, Kind
+from celery_fair.worker.outcomes import DROPS, OUTCOMES, unsaid
+from celery_fair.worker.slots import Slot
+
+
+class Counting:
+    """What a worker's tasks have come to, counted at ticks.
+
+    Not on the path of a task, where each microsecond is a task's: there a slot is put into
+    ``started`` as it is taken and into ``ended`` as it has been given back.
+    """
+
+    def __init__(self) -> None:
+        self.started: list[Slot] = []
+        self.ended: list[Slot] = []
+        self.waits = Waits()
+        self.counts = Counts(OUTCOMES, DROPS)
+
+    def settle(self) -> None:
+        """Count what has happened since the last time; one thread at a time."""
+        started, ended = _taken(self.started), _taken(self.ended)
+        if started:
+            self._count_starts(started)
+        if ended:
+            self._count_ends(ended)
+
+    def _count_starts(self, started: list[Slot]) -> None:
+        to_epoch = time.time() - monotonic()
+        for kind in KINDS:
+            slots = [slot for slot in started if slot.kind == kind and slot.ready_at is not None]
+            if not slots:
+                continue
+            ats = [slot.started_at for slot in slots]
+            waits = [slot.started_at + to_epoch - (slot.ready_at or 0.0) for slot in slots]
+            waits = self.waits.add_all(kind, ats, waits)
+            for slot, wait_seconds in zip(slots, waits, strict=True):
+                slot.wait_seconds = wait_seconds
+            self.counts.waits[kind].add(waits)
+
+    def _count_ends(self, ended: list[Slot]) -> None:
+        tasks: dict[tuple[Kind, str], list[Slot]] = {}
+        for slot in ended:
+            if slot.outcome is None:
+                slot.outcome = unsaid(slot.request)
+            tasks.setdefault((slot.kind, slot.request.task.name), []).append(slot)
+            slot.request = None  # else request and slot keep each other for the collector
+        for (kind, task), slots in tasks.items():
+            self.counts.end(kind, task, slots)
+
+
+def _taken(slots: list[Slot]) -> list[Slot]:
+    """What is in the list now; what another thread adds meanwhile stays."""
+    taken = slots[:]
+    del slots[: len(taken)]
+    return taken
