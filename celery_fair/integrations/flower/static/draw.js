@@ -87,7 +87,7 @@
       svg("line", { class: "fair-ceiling", x1: 6, x2: 6, y1: 2, y2: 14 }));
     const entries = [[swatch("interactive"), "interactive"], [swatch("batch"), "batch"],
       [swatch("free"), "free"], [swatch("reserve"), "free, in reserve"],
-      [reserve, "the reserve"], [ceiling, "batch may use what is left of it"]];
+      [reserve, "the reserve, which batch leaves free"], [ceiling, "batch’s ceiling"]];
     return entries.map(([picture, words]) => el("span", {}, picture, ` ${words}`));
   }
 

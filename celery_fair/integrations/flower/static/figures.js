@@ -165,7 +165,7 @@
     }
     card.item.dataset.stale = String(worker.stale);
     text(parts.reason, `for ${age(now - gate.since)}: ${gate.reason}`);
-    text(parts.slots, `${slots.interactive} interactive, ${slots.batch} batch, ${free} free of ${slots.total}; reserve ${slots.reserve}, batch at most ${slots.batch_ceiling}`);
+    text(parts.slots, `${slots.interactive} interactive, ${slots.batch} batch, ${free} free of ${slots.total}; reserve ${slots.reserve}, batch’s ceiling ${slots.batch_ceiling}`);
     const waits = KINDS.map((kind) => duration(worker.waits[kind])).join(" / ");
     const held = KINDS.map((kind) => worker.held[kind]).join(" / ");
     text(parts.more, `wait p95 ${waits} · held ${held} · batch got ${percent(worker.share.received)}, guaranteed ${percent(worker.share.guaranteed)}`);
