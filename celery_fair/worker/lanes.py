@@ -12,6 +12,13 @@ from celery_fair.policy.kinds import Kind
 
 NO_LIMIT = sys.maxsize
 
+DOUBT_SECONDS = 0.1
+"""How long a lane must be silent that says otherwise than the last count of its queues.
+
+A busy machine may leave the broker's answer unread for some round trips; and the gate would open,
+in the middle of an overload, since "nothing interactive waits".
+"""
+
 _sequence = count()
 _new = tuple.__new__  # a named tuple's own is a call of Python more
 
@@ -41,6 +48,7 @@ class Lane:
         "alive",
         "asked_at",
         "credit",
+        "doubtful",
         "held",
         "kind",
         "limited",
@@ -60,6 +68,8 @@ class Lane:
         self.limited_limit = limited_limit
         self.asked_at = now
         self.alive = True
+        self.doubtful = False
+        """Whether messages were ready for it, when they were last counted."""
         self.held: list[Held] = []
         """A heap: the first is the one that was published first."""
 
@@ -91,12 +101,12 @@ class Lane:
 
     def is_empty(self, now: float, round_trip_seconds: float) -> bool:
         """Whether the broker has nothing: asked with room to spare, and silent for a round trip."""
-        return (
-            not self.held
-            and self.room() > 0
-            and self.alive
-            and now - self.asked_at >= round_trip_seconds
-        )
+        if self.held or self.room() <= 0 or not self.alive:
+            return False
+        silent_seconds = now - self.asked_at
+        if self.doubtful and silent_seconds < DOUBT_SECONDS:
+            return False
+        return silent_seconds >= round_trip_seconds
 
     def hold(
         self, request: Any, first_published: float, ready_at: float | None, now: float

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from celery_fair.policy.kinds import BATCH
-from celery_fair.worker.lanes import Lane
+from celery_fair.worker.lanes import DOUBT_SECONDS, Lane
 
 
 def _lane(credit: int = 0, scheduled_limit: int = 1000) -> Lane:
@@ -62,6 +62,14 @@ def test_a_lane_is_empty_when_it_had_room_and_heard_nothing_for_a_round_trip():
     lane = _lane(credit=1)
     assert not lane.is_empty(0.004, round_trip_seconds=0.005)
     assert lane.is_empty(0.005, round_trip_seconds=0.005)
+
+
+def test_a_lane_that_contradicts_the_last_count_must_be_silent_for_longer():
+    lane = _lane(credit=1)
+    lane.doubtful = True
+    assert not lane.is_empty(0.05, round_trip_seconds=0.005)
+    assert lane.is_empty(DOUBT_SECONDS, round_trip_seconds=0.005)
+    assert not lane.is_empty(DOUBT_SECONDS, round_trip_seconds=0.2)
 
 
 def test_a_lane_without_room_knows_nothing_of_the_broker():
