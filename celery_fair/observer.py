@@ -6,6 +6,8 @@ import logging
 from time import monotonic
 from typing import Any, NamedTuple
 
+from celery.exceptions import WorkerShutdown, WorkerTerminate
+
 from celery_fair.policy.kinds import Kind
 
 logger = logging.getLogger(__name__)
@@ -61,6 +63,7 @@ class Observer:
     """Hooks that do nothing: override those you want, and give it to ``Fair.add_observer``.
 
     Called in the worker's main process, in its loop, which waits for them: hand on, don't compute.
+    Where there is no event loop (gevent, eventlet, solo) it may be another greenlet or thread.
     `queued` is called where a task is published. A hook that raises is logged and counted, and is
     called again the next time; the worker is not harmed.
     """
@@ -119,7 +122,9 @@ class Observers:
         for observer in self._observers:
             try:
                 getattr(observer, hook)(what)
-            except (Exception, SystemExit):
+            except (KeyboardInterrupt, WorkerShutdown, WorkerTerminate):
+                raise  # a signal that came meanwhile
+            except BaseException:  # SystemExit, CancelledError, a greenlet's timeout
                 self._failed(observer, hook)
 
     def _failed(self, observer: Observer, hook: str) -> None:

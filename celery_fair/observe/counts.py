@@ -51,17 +51,19 @@ class End(Protocol):
     outcome: Any
     started_at: float
     finished_at: float
-    wait_seconds: float
+    wait_seconds: float | None
 
 
 class TaskCounts:
     """One task's: how often it ended in which way, and its waits and runs added up."""
 
-    __slots__ = ("outcomes", "run_seconds", "wait_seconds")
+    __slots__ = ("outcomes", "run_seconds", "wait_seconds", "waits")
 
     def __init__(self) -> None:
         self.outcomes: dict[str, int] = {}
         self.wait_seconds = self.run_seconds = 0.0
+        self.waits = 0
+        """How many waits are known; a message without a header says nothing of one."""
 
 
 class Counts:
@@ -84,7 +86,9 @@ class Counts:
         runs = [end.finished_at - end.started_at for end in ends]
         tasks = self.tasks[kind]
         counts = tasks.get(task) or self._new(tasks, task)
-        counts.wait_seconds += sum(end.wait_seconds for end in ends)
+        waits = [end.wait_seconds for end in ends if end.wait_seconds is not None]
+        counts.waits += len(waits)
+        counts.wait_seconds += sum(waits)
         counts.run_seconds += sum(runs)
         for outcome, number in Counter(end.outcome for end in ends).items():
             self.finished[kind][outcome] += number

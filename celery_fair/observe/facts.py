@@ -36,14 +36,17 @@ def summary(scheduler: Scheduler) -> dict[str, Any]:
     }
 
 
-def collect(scheduler: Scheduler) -> dict[str, Any]:
+def collect(scheduler: Scheduler, *, quantiles: bool = True) -> dict[str, Any]:
     """Everything that is known of one worker; times are epoch seconds.
 
-    May be called by any thread; one figure may then be a moment older than the next.
+    May be called by any thread; one figure may then be a moment older than the next. ``quantiles``
+    are of recent waits, of which thousands are sorted for them.
     """
-    kinds = {kind: _kind(scheduler, kind, monotonic()) for kind in KINDS}
-    shorten_lists(kinds)
     now = monotonic()
+    kinds = {kind: _kind(scheduler, kind, now) for kind in KINDS}
+    for kind, part in kinds.items() if quantiles else ():
+        part["wait_seconds"] = dict(scheduler.dispatcher.counting.waits.summary(kind, now))
+    shorten_lists(kinds)
     to_epoch = time.time() - now
     view = scheduler.policy.view(now)
     dispatcher, sensor = scheduler.dispatcher, scheduler.measuring.sensor
@@ -57,7 +60,7 @@ def collect(scheduler: Scheduler) -> dict[str, Any]:
             "reason": view.mode_reason,
             "cause": view.mode_cause.value if view.mode_cause else None,
             "changes": _changes(view),
-            "seconds": {mode.value: round(s, 3) for mode, s in view.mode_seconds.items()},
+            "seconds": _mode_seconds(scheduler, view),
             "history": [list(change) for change in list(scheduler.record.changes)[-HISTORY:]],
             "blind": view.blind,
         },
@@ -115,6 +118,14 @@ def _changes(view: PolicyView) -> dict[str, dict[str, int]]:
     return counted
 
 
+def _mode_seconds(scheduler: Scheduler, view: PolicyView) -> dict[str, float]:
+    """Never less than was told before, as slot time: the tick that changes the mode may be late."""
+    kept = scheduler.record.mode_seconds
+    for mode, seconds in view.mode_seconds.items():
+        kept[mode] = max(kept[mode], seconds)
+    return {mode.value: round(seconds, 3) for mode, seconds in kept.items()}
+
+
 def _kind(scheduler: Scheduler, kind: Kind, now: float) -> dict[str, Any]:
     dispatcher, view = scheduler.dispatcher, scheduler.policy.view(now)
     counts = dispatcher.counting.counts
@@ -135,7 +146,6 @@ def _kind(scheduler: Scheduler, kind: Kind, now: float) -> dict[str, Any]:
         "would_have_held": dispatcher.would_have_held[kind],
         "finished": {how: n for how, n in counts.finished[kind].items() if n},
         "dropped": {how: n for how, n in counts.dropped[kind].items() if n},
-        "wait_seconds": dict(dispatcher.counting.waits.summary(kind, now)),
         "waits": counts.waits[kind].report(),
         "runs": counts.runs[kind].report(),
         "slot_seconds": round(_slot_seconds(scheduler, kind, now), 3),
@@ -166,6 +176,7 @@ def tasks(scheduler: Scheduler) -> list[dict[str, Any]]:
             "kind": kind,
             "task": name,
             "outcomes": dict(counts.outcomes),
+            "waits": counts.waits,
             "wait_seconds": round(counts.wait_seconds, 6),
             "run_seconds": round(counts.run_seconds, 6),
         }

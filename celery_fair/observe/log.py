@@ -31,6 +31,8 @@ class TaskLog(Observer):
         self._below = round(sample * 2**32)
 
     def finished(self, task: TaskInfo) -> None:
+        if not _tasks.isEnabledFor(logging.INFO):
+            return
         if crc32(str(task.id).encode(errors="replace")) < self._below:
             self._write(_tasks, {"event": "task", **task_fields(task)})
 

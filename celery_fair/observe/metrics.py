@@ -22,7 +22,8 @@ from celery_fair.observe.reading import (
     parts,
     queues,
     task_outcomes,
-    task_seconds,
+    task_runs,
+    task_waits,
     timestamp,
     worker_info,
 )
@@ -197,10 +198,10 @@ METRICS: Final = (
         task_outcomes),
     _metric("task_wait_seconds", "summary", "kind task",
         "Waits added up, and their number.",
-        task_seconds("wait_seconds")),
+        task_waits),
     _metric("task_run_seconds", "summary", "kind task",
         "Run times added up, and their number.",
-        task_seconds("run_seconds")),
+        task_runs),
 )  # fmt: skip
 """Of each worker. A name isn't changed, and no label is taken away, without a word in CHANGELOG."""
 

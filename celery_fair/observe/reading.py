@@ -192,15 +192,17 @@ def task_outcomes(source: Source) -> Samples:
                 yield (kind, name, outcome), count
 
 
-def task_seconds(field: str) -> Reader:
-    """Times added up, by name."""
+def task_waits(source: Source) -> Samples:
+    """Waits added up, by name: those that are known."""
+    for labels, task in _tasks(source).items():
+        yield labels, Summed(number(task["waits"]), number(task["wait_seconds"]))
 
-    def read(source: Source) -> Samples:
-        for labels, task in _tasks(source).items():
-            count = sum(map(number, task["outcomes"].values()))
-            yield labels, Summed(count, number(task[field]))
 
-    return read
+def task_runs(source: Source) -> Samples:
+    """Run times added up, by name."""
+    for labels, task in _tasks(source).items():
+        count = sum(map(number, task["outcomes"].values()))
+        yield labels, Summed(count, number(task["run_seconds"]))
 
 
 def _tasks(source: Source) -> dict[tuple[str, str], Mapping[str, Any]]:

@@ -9,6 +9,7 @@ from celery_fair.observer import GateChange
 from celery_fair.policy import Policy
 from celery_fair.policy.idle import Idle
 from celery_fair.policy.kinds import KINDS
+from celery_fair.policy.load import Mode
 
 CHANGES: Final = 50
 """Changes of the gate that are kept."""
@@ -25,6 +26,8 @@ class Record:
         """Slot-seconds in which a slot was free though something waited, by reason."""
         self.slot_seconds = dict.fromkeys(KINDS, 0.0)
         """The most that was ever told of the slot-seconds of each kind."""
+        self.mode_seconds = dict.fromkeys(Mode, 0.0)
+        """The same of the seconds in each mode."""
         self.changes: deque[GateChange] = deque(maxlen=CHANGES)
         self._at = now
 

@@ -23,13 +23,15 @@ class Cause(str, Enum):
     """Nothing interactive waits."""
     RELAXED = "relaxed"
     """Backlog and wait are under half of their thresholds."""
+    ALONE = "alone"
+    """The worker serves one kind only from now on."""
     FULL = "full"
     """Interactive has all the slots that its hard ceiling allows."""
 
 
 CAUSES = {
     Mode.PROTECTED: (Cause.LATE, Cause.BACKLOG, Cause.WAIT, Cause.BLIND),
-    Mode.OPEN: (Cause.EMPTY, Cause.RELAXED, Cause.FULL),
+    Mode.OPEN: (Cause.EMPTY, Cause.RELAXED, Cause.FULL, Cause.ALONE),
 }
 """What can have brought each mode about."""
 
@@ -97,9 +99,9 @@ class Gate:
             reason = self._reason_to_open(load, now, excess, threshold)
         return None if reason is None else self._change(*reason, now)
 
-    def stand_open(self, now: float, reason: str) -> Mode | None:
+    def stand_open(self, now: float, cause: Cause, reason: str) -> Mode | None:
         """Open at once: no interactive task could use the protection."""
-        return None if self.mode is Mode.OPEN else self._change(Cause.FULL, reason, now)
+        return None if self.mode is Mode.OPEN else self._change(cause, reason, now)
 
     def _reason_to_protect(
         self, load: Load, now: float, excess: int, threshold: int

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from celery_fair.policy.credits import Lookahead, batch_credit, interactive_credit
 from celery_fair.policy.fleet import FleetView, Member, Place
-from celery_fair.policy.gate import Gate
+from celery_fair.policy.gate import Cause, Gate
 from celery_fair.policy.idle import Idle, why_idle
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS, Kind
 from celery_fair.policy.limits import Limits, divide
@@ -72,11 +72,19 @@ class Policy:
         self._place.resize(self.slots)
         self._derive(now)
 
-    def serve(self, kinds: Collection[Kind], now: float) -> None:
-        """The worker consumes queues of these kinds from now on (``-Q``, ``add_consumer``)."""
+    def serve(self, kinds: Collection[Kind], now: float) -> Mode | None:
+        """The worker consumes queues of these kinds from now on (``-Q``, ``add_consumer``).
+
+        Return the new mode if that changes it: with one kind there is nobody to protect.
+        """
         self.serves = frozenset(kinds)
         self._serves_both = len(self.serves) == len(KINDS)
+        changed = None
+        if not self._serves_both:
+            reason = f"serves {', '.join(sorted(self.serves)) or 'no kind'} only"
+            changed = self._gate.stand_open(now, Cause.ALONE, reason)
         self._derive(now)
+        return changed
 
     def start(
         self, kind: Kind, now: float, waited_seconds: float = 0.0, charge: float = 1.0
@@ -296,7 +304,7 @@ class Policy:
         if not self._serves_both:
             return None
         if self._limits.interactive_is_full(self.running_interactive):
-            changed = self._gate.stand_open(now, "interactive is at its ceiling")
+            changed = self._gate.stand_open(now, Cause.FULL, "interactive is at its ceiling")
         else:
             free = self._place.others_free + max(0, self.slots - self.running)
             changed = self._gate.observe(

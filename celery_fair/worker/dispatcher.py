@@ -19,7 +19,7 @@ from celery_fair.worker import internals, telling
 from celery_fair.worker.arrivals import Arrivals
 from celery_fair.worker.counting import Counting
 from celery_fair.worker.lanes import Held, Lane
-from celery_fair.worker.outcomes import unsaid
+from celery_fair.worker.outcomes import WITHDRAWN, unsaid
 from celery_fair.worker.pools import Pool
 from celery_fair.worker.slots import Slot, Slots
 from celery_fair.worker.windows import Window
@@ -190,6 +190,9 @@ class Dispatcher:
             slot = finished.popleft()
             run_seconds = slot.finished_at - slot.started_at
             finish(slot.kind, slot.finished_at, run_seconds)
+            if slot.outcome == WITHDRAWN:
+                slot.request = None
+                continue
             if run_seconds >= self._long_seconds:
                 self._ran_long(slot.request, run_seconds)
             if "finished" in self.observers.hooks:
@@ -199,6 +202,7 @@ class Dispatcher:
     def settle(self) -> None:
         """Have all counted that has happened until now."""
         with self.lock:
+            self._take_note_of_finished()
             self.counting.settle()
 
     def _tell_end(self, slot: Slot) -> None:
@@ -271,7 +275,7 @@ class Dispatcher:
             request.fair_slot.release()
             raise
         if internals.was_revoked(request):
-            request.fair_slot.release()
+            request.fair_slot.withdraw()
 
     def apply_async(self, apply: Callable[..., Any], *args: Any, **options: Any) -> Any:
         """``pool.apply_async``, so that a task's slot is given back when its job has ended."""

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from celery import signals
 
+from celery_fair.app import Fair
 from celery_fair.headers import FairHeader
 from celery_fair.observe.counts import Counts
-from celery_fair.observer import Observers, TaskInfo
-from celery_fair.policy.kinds import Kind
+from celery_fair.observer import TaskInfo
 from celery_fair.worker.outcomes import EXPIRED, REVOKED
 
 
@@ -19,15 +18,11 @@ class Drops:
 
     def __init__(
         self,
-        app: Any,
-        kind_of_queue: Callable[[str], Kind],
+        fair: Fair,
         counts: Counts,
-        observers: Observers,
     ) -> None:
-        self._app = app
-        self._kind_of_queue = kind_of_queue
+        self._fair = fair
         self._counts = counts
-        self._observers = observers
         signals.task_revoked.connect(self._dropped, dispatch_uid=self._uid)
 
     def close(self) -> None:
@@ -46,16 +41,19 @@ class Drops:
         **_: Any,
     ) -> None:
         """A task was revoked; one that was terminated had a slot, which tells of its end."""
-        if terminated or request is None or getattr(sender, "app", None) is not self._app:
+        if terminated or request is None or getattr(sender, "app", None) is not self._fair.app:
             return
         outcome = EXPIRED if expired else REVOKED
         header = FairHeader.read(request.headers)
         queue = (request.delivery_info or {}).get("routing_key")
-        kind = header.kind if header else self._kind_of_queue(queue or "")
+        # As a lane is the queue's, whatever the header says.
+        default = header.kind if header else self._fair.settings.default_kind
+        kind = self._fair.lanes.get(queue) or default
         self._counts.dropped[kind][outcome] += 1
-        if "dropped" in self._observers.hooks:
+        observers = self._fair.observers
+        if "dropped" in observers.hooks:
             ready_at = header.ready_at if header else None
-            self._observers.tell(
+            observers.tell(
                 "dropped",
                 TaskInfo(kind, sender.name, request.id, queue, ready_at, outcome=outcome),
             )

@@ -23,6 +23,8 @@ REDIS_POLLER = "Transport.register_with_event_loop.<locals>.on_poll_start"
 RESULT_READER = "_recv_message"
 """The generator of ``AsynPool``'s ``ResultHandler``, which stays with the loop until it has all."""
 RESULT_SECONDS = 1.0
+LONGEST_KEY = 255
+"""Characters of a routing key, as in AMQP: to a topic exchange a publisher may send any."""
 STALE_TAGS = 64
 """Cancelled consumers of a channel whose callback is kept for deliveries under way."""
 
@@ -50,7 +52,8 @@ def was_revoked(request: Any) -> bool:
 
 def queue_of(request: Any) -> str | None:
     """The routing key it came by, which is its queue's name unless somebody bound it otherwise."""
-    return (request.delivery_info or {}).get("routing_key")
+    key = (request.delivery_info or {}).get("routing_key")
+    return key if key is None else str(key)[:LONGEST_KEY]
 
 
 def was_asked_to_end(request: Any) -> bool:

@@ -30,26 +30,39 @@ EXPIRED: Final = "expired"
 DROPS: Final = (REVOKED, EXPIRED)
 """How a task can end without a slot."""
 
-_BY_TYPE: Final[dict[str, Any]] = {
-    RETRIED: Retry,
-    IGNORED: Ignore,
+WITHDRAWN: Final = "withdrawn"
+"""Of a slot whose task was dropped while prefork had it parked: it is counted among the drops."""
+
+_OF_THE_POOL: Final[dict[str, Any]] = {
     TIME_LIMIT: TimeLimitExceeded,
     REVOKED: Terminated,
     LOST: (WorkerLostError, SystemExit, KeyboardInterrupt),
 }
+_OF_THE_TASK: Final[dict[str, Any]] = {
+    RETRIED: Retry,
+    IGNORED: Ignore,
+    LOST: (SystemExit, KeyboardInterrupt),
+}
 
 
 def outcome_of(returned: Any, request: Any) -> str:
-    """Return the outcome behind the argument of a pool's callback.
+    """Return the outcome behind the argument of a pool's callback; never raises.
 
     That is ``(failed, value, seconds)``, as ``Request.on_success`` takes it, or the
     ``ExceptionInfo`` of what went wrong around the task.
     """
+    try:
+        return _outcome_of(returned, request)
+    except Exception:  # an exception's class may be anybody's
+        return LOST
+
+
+def _outcome_of(returned: Any, request: Any) -> str:
     inside = type(returned) is tuple
     if inside:
         failed, returned, seconds = returned
         if not failed:
-            return SUCCEEDED if seconds is not None else _killed(request)
+            return SUCCEEDED if seconds is not None else _not_run(failed, request)
     if internals.was_asked_to_end(request):
         return REVOKED if internals.was_revoked(request) else CANCELLED
     error = getattr(returned, "exception", None)
@@ -57,7 +70,8 @@ def outcome_of(returned: Any, request: Any) -> str:
         error = error.exc
     if isinstance(error, Reject):
         return REQUEUED if error.requeue else REJECTED
-    for outcome, types in _BY_TYPE.items():
+    # A task may well raise what another one's result has brought it: only its own verdicts count.
+    for outcome, types in (_OF_THE_TASK if inside else _OF_THE_POOL).items():
         if isinstance(error, types):
             return outcome
     return FAILED if inside else LOST
@@ -68,6 +82,12 @@ def unsaid(request: Any) -> str:
     return REVOKED if internals.was_revoked(request) else LOST
 
 
-def _killed(request: Any) -> str:
-    """A greenlet that was killed has no run time; Celery notes later that it was revoked."""
+def _not_run(failed: Any, request: Any) -> str:
+    """Without a run time: a greenlet was killed (``False``), or it had succeeded before (``0``).
+
+    The latter is ``worker_deduplicate_successful_tasks``. Of the former Celery notes later that it
+    was revoked.
+    """
+    if failed is not False:
+        return IGNORED
     return REVOKED if internals.is_flagged_revoked(request) else CANCELLED

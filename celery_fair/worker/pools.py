@@ -77,10 +77,12 @@ class GreenPool(Pool):
     """
 
     def follow(self, slot: Slot, options: dict[str, Any]) -> None:
-        """Note how the task ends; a hard time limit here is told by ``timeout_callback`` alone."""
+        """Note how the task ends; a hard time limit here is told by ``timeout_callback`` alone.
+
+        Followed whether this task has one or not: the pool may have one for all.
+        """
         _follow(options, "callback", slot.note)
-        if options.get("timeout"):
-            _follow(options, "timeout_callback", slot.overrun)
+        _follow(options, "timeout_callback", slot.overrun)
 
     def on_flushed(self, slots: Slots) -> None:
         """``flush`` does nothing here either."""

@@ -55,9 +55,7 @@ class Scheduler:
             self.policy, self.pool, c.on_task_request, self._call_later, fair.kind_of_queue
         )
         self.dispatcher.observers = fair.observers
-        self.drops = Drops(
-            c.app, fair.kind_of_queue, self.dispatcher.counting.counts, fair.observers
-        )
+        self.drops = Drops(fair, self.dispatcher.counting.counts)
         self.record = Record(monotonic())
         self.task_log = TaskLog(c.hostname, self.settings.log_tasks)
         if self.settings.log_tasks:
@@ -139,6 +137,7 @@ class Scheduler:
     def shutdown(self) -> None:
         """The worker ends."""
         self.stop()
+        self.dispatcher.settle()  # what has ended since the loop did
         self.fair.observers.remove(self.task_log)
         self.drops.close()
         self.measuring.close()
@@ -149,9 +148,10 @@ class Scheduler:
     def tick(self) -> None:
         """Look at everything that no message tells, a few times a second."""
         if self.pulling is None or not self.pool.is_running():
+            self.dispatcher.settle()
             return
-        now = monotonic()
         with self.dispatcher.lock:
+            now = monotonic()  # not before: under solo the lock may be waited for
             self._follow_pool(now)
             self._measure(now)
             self._observe(now)
@@ -178,6 +178,8 @@ class Scheduler:
         self.dispatcher.spare = max((self.c.controller.max_concurrency or 0) - slots, 0)
 
     def _measure(self, now: float) -> None:
+        for kind, lane in self.lanes.items():
+            lane.doubtful = bool(self.measuring.count(self.queues(kind), now))
         self.measuring.tick(
             [queue for kind in KINDS for queue in self.queues(kind)],
             now,
@@ -279,7 +281,8 @@ class Scheduler:
 
     def _queues_changed(self) -> None:
         kinds = [kind for kind in KINDS if self.queue_names(kind)]
-        self.policy.serve(kinds or KINDS, monotonic())
+        if self.policy.serve(kinds or KINDS, monotonic()) is not None:
+            self._tell_change()
         self.dispatcher.grant()
 
     def _call_later(self, seconds: float, callback: Callable[[], None]) -> Any:

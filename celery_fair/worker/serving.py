@@ -57,7 +57,7 @@ class OwnSource:
         lock = self._scheduler.dispatcher.lock
         has_lock = lock.acquire(timeout=LOCK_SECONDS)
         try:
-            source = Source(collect(self._scheduler), tasks(self._scheduler))
+            source = Source(collect(self._scheduler, quantiles=False), tasks(self._scheduler))
             self._failed = False
         except Exception:
             if not self._failed:

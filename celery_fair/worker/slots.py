@@ -10,7 +10,7 @@ from typing import Any
 from celery_fair.policy.kinds import Kind
 from celery_fair.policy.load import Mode
 from celery_fair.worker.fatal import Fatal
-from celery_fair.worker.outcomes import SUCCEEDED, TIME_LIMIT, outcome_of
+from celery_fair.worker.outcomes import SUCCEEDED, TIME_LIMIT, WITHDRAWN, outcome_of
 
 
 class Slot:
@@ -40,7 +40,7 @@ class Slot:
         self.started_at = self.finished_at = started_at
         self.received_at = received_at
         self.ready_at = ready_at
-        self.wait_seconds = 0.0
+        self.wait_seconds: float | None = None
         self.mode = mode
         """The gate's as this was taken."""
         self.outcome: str | None = None
@@ -57,15 +57,26 @@ class Slot:
         slots.on_free()
 
     def note(self, returned: Any = None, *_: Any) -> None:
-        """Keep how the task has ended, of what a pool's callback is given."""
-        if returned.__class__ is tuple and not returned[0] and returned[2] is not None:
-            self.outcome = SUCCEEDED  # as nearly all do
-        elif self.request is not None:
-            self.outcome = outcome_of(returned, self.request)
+        """Keep how the task has ended, of what a pool's callback is given; never raises."""
+        try:
+            failed, _, run_seconds = returned
+            if not failed and run_seconds is not None:
+                self.outcome = SUCCEEDED  # as nearly all do
+                return
+        except Exception:
+            pass  # no triple: something went wrong around the task
+        request = self.request
+        if request is not None:
+            self.outcome = outcome_of(returned, request)
 
     def end(self, returned: Any = None, *_: Any) -> None:
         """Give back the slot of a task that has returned."""
         self.note(returned)
+        self.release()
+
+    def withdraw(self) -> None:
+        """Give back the slot of a task that the pool was never given: it was dropped."""
+        self.outcome = WITHDRAWN
         self.release()
 
     def overrun(self, soft: bool, *_: Any) -> None:

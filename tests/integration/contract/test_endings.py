@@ -109,6 +109,14 @@ def test_soft_and_hard_time_limits_give_their_slots_back(pool, start, app, journ
     _runs_as_before(app, journal)
 
 
+@pytest.mark.brokers("redis")
+def test_a_time_limit_of_the_pool_is_known_as_one(start, app, journal):
+    worker = start("gevent", args=("--time-limit", "1"))
+    publish(app, "b.sleep", ["hard"], 60)
+    journal.wait_started("hard")
+    assert _outcomes(_wait_free(app, worker))["batch"] == {"time_limit": 1}
+
+
 @pytest.mark.timeout(900)
 @pytest.mark.brokers("redis")
 def test_killed_children_give_their_slots_back(start, app, journal, full):

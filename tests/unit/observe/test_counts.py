@@ -59,11 +59,19 @@ def test_an_end_is_counted_by_kind_and_by_task():
     }
     assert counted.runs[BATCH].sum_seconds == 0.75
     report = counted.tasks[BATCH]["shop.report"]
-    assert (report.outcomes, report.wait_seconds, report.run_seconds) == (
+    assert (report.outcomes, report.waits, report.wait_seconds, report.run_seconds) == (
         {"succeeded": 1, "failed": 1},
+        2,
         3.0,
         0.75,
     )
+
+
+def test_a_wait_that_nobody_knows_is_not_one_of_zero():
+    counted = counts()
+    counted.end(BATCH, "shop.report", [end("succeeded", 10.0, 0.5), end("succeeded", None, 0.5)])
+    report = counted.tasks[BATCH]["shop.report"]
+    assert (report.waits, report.wait_seconds, report.run_seconds) == (1, 10.0, 1.0)
 
 
 def test_beyond_so_many_names_the_others_are_counted_together():

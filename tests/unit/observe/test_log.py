@@ -81,6 +81,13 @@ def test_a_sample_is_of_ids_so_that_retries_stay_together(lines):
     assert [line["id"] for line in lines(TASKS)][len(first) :] == first
 
 
+def test_nothing_is_written_for_a_logger_that_is_off(caplog, monkeypatch):
+    caplog.set_level(logging.WARNING)
+    monkeypatch.setattr("celery_fair.observe.log.task_fields", lambda task: 1 / 0)
+    TaskLog("w1@host", 1.0).finished(TASK)
+    assert caplog.records == []
+
+
 def test_the_docs_name_the_loggers_and_each_field():
     text = (Path(__file__).parents[3] / "docs" / "logs-and-traces.md").read_text()
     examples = [json.loads(block) for block in re.findall(r"```json\n(.*?)\n```", text)]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+from asyncio import CancelledError
 
 import pytest
+from celery.exceptions import WorkerShutdown, WorkerTerminate
 
 from celery_fair.observer import Observer, Observers, TaskInfo
 
@@ -59,7 +61,7 @@ def test_the_worker_makes_nothing_for_hooks_that_nobody_has():
     assert observers.hooks == frozenset()
 
 
-@pytest.mark.parametrize("error", [ValueError("theirs"), SystemExit(1)])
+@pytest.mark.parametrize("error", [ValueError("theirs"), SystemExit(1), CancelledError()])
 def test_one_that_raises_is_logged_goes_on_being_called_and_hides_nothing(caplog, error):
     observers, bad, good = Observers(), Raising(error), Seeing()
     observers.add(bad)
@@ -71,6 +73,15 @@ def test_one_that_raises_is_logged_goes_on_being_called_and_hides_nothing(caplog
     (record,) = caplog.records  # and not a thousand
     assert "Raising.finished" in record.getMessage()
     assert record.exc_info is not None
+
+
+@pytest.mark.parametrize("signal", [WorkerTerminate(1), WorkerShutdown(0), KeyboardInterrupt()])
+def test_a_signal_that_ends_the_worker_is_not_taken_for_its_failure(signal):
+    observers = Observers()
+    observers.add(Raising(signal))
+    with pytest.raises(type(signal)):
+        observers.tell("finished", TASK)
+    assert observers.failures == 0
 
 
 @pytest.mark.parametrize("wrong", [object(), Observer, None])

@@ -68,7 +68,8 @@ def facts(interactive: Any = None, batch: Any = None, **changes: Any) -> dict[st
 
 def task(name: str, *, of: str = "batch", wait=0.0, run=0.0, **outcomes: int) -> dict[str, Any]:
     return {
-        "kind": of, "task": name, "outcomes": outcomes, "wait_seconds": wait, "run_seconds": run,
+        "kind": of, "task": name, "outcomes": outcomes,
+        "waits": sum(outcomes.values()), "wait_seconds": wait, "run_seconds": run,
     }  # fmt: skip
 
 

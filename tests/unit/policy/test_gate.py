@@ -167,6 +167,20 @@ def test_every_change_has_a_reason_and_is_counted(policy):
     }
 
 
+def test_with_one_kind_left_there_is_nobody_to_protect(policy):
+    policy.observe(Load(50, 5), 1.0)
+    assert policy.serve([BATCH], 2.0) is Mode.OPEN
+    view = policy.view(10.0)
+    assert (view.mode, view.mode_cause, view.mode_reason, view.mode_since) == (
+        Mode.OPEN,
+        Cause.ALONE,
+        "serves batch only",
+        2.0,
+    )
+    assert view.mode_seconds == {Mode.OPEN: 9.0, Mode.PROTECTED: 1.0}
+    assert policy.serve([BATCH, INTERACTIVE], 11.0) is None
+
+
 def test_the_seconds_in_each_mode_add_up_to_the_time_there_was(policy):
     policy.observe(Load(50, 5), 1.0)
     assert policy.view(1.5).mode_seconds == {Mode.OPEN: 1.0, Mode.PROTECTED: 0.5}

@@ -158,6 +158,19 @@ class Rig:
         return not held and not len(self.dispatcher.slots) and not self.dispatcher.policy.running
 
 
+def test_one_revoked_while_prefork_had_it_parked_ends_once():
+    """Celery's signal has told of it: it is among the drops."""
+    rig = Rig()
+    rig.receive(INTERACTIVE, {})
+    (request,) = rig.running
+    request._already_revoked = True
+    rig.dispatcher.process_task(lambda request: None, request)
+    rig.dispatcher.pump()
+    assert rig.at_rest
+    rig.dispatcher.settle()
+    assert not any(rig.dispatcher.counting.counts.finished[INTERACTIVE].values())
+
+
 @pytest.mark.timeout(3600)  # of which --full takes many minutes
 def test_no_header_can_stop_a_worker_make_it_import_or_log(full, caplog):
     """``--full``: 100,000 of them."""

@@ -63,6 +63,22 @@ def test_what_happened_around_a_task(error, outcome):
     assert outcome_of(info(error), request()) == outcome
 
 
+def test_what_a_tasks_child_came_to_is_not_the_tasks_own_end():
+    """``child.get()`` raises what ended the child, and Celery records a failure."""
+    for error in (TimeLimitExceeded(3), WorkerLostError("child"), Terminated(9)):
+        assert outcome_of((1, info(error), 0.1), request()) == "failed"
+
+
+def test_what_had_succeeded_before_was_not_run_again():
+    """``worker_deduplicate_successful_tasks``."""
+    assert outcome_of((0, None, None), request()) == "ignored"
+
+
+@pytest.mark.parametrize("odd", [(), (0, "r"), (1, "r"), (1, "r", 1.0, "x"), "text", 0, object()])
+def test_whatever_a_pool_returns_has_some_outcome(odd):
+    assert outcome_of(odd, request()) in ("lost", "failed")
+
+
 def test_whose_end_was_asked_for_is_not_lost():
     lost = info(WorkerLostError("killed"))
     assert outcome_of(lost, request(revoked=True)) == "revoked"

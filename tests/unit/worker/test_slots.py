@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 from types import SimpleNamespace
 
+import pytest
+
 from celery_fair.policy.kinds import BATCH, INTERACTIVE
-from celery_fair.worker.slots import Slots
+from celery_fair.worker.slots import Slot, Slots
 
 
 class Request(SimpleNamespace):
@@ -17,7 +19,10 @@ class Request(SimpleNamespace):
 
 
 def _request(time_start: float | None = None) -> Request:
-    return Request(time_start=time_start)
+    task = SimpleNamespace(name="shop.answer")
+    return Request(
+        id="id", task=task, time_start=time_start, _already_revoked=False, _already_cancelled=False
+    )
 
 
 def _slots() -> tuple[Slots, list[int]]:
@@ -34,6 +39,15 @@ def test_a_slot_is_given_back_once_however_often_it_is_released():
     assert len(slots) == 0
     assert list(slots.finished) == [slot]
     assert freed == [1]
+
+
+@pytest.mark.parametrize("odd", [(), (0, "r"), (1, "r"), (1, "r", 1.0, "x"), None, 7, object()])
+def test_a_slot_is_given_back_whatever_its_callback_was_given(odd):
+    slots, freed = _slots()
+    for give_back in (Slot.end, Slot.fail):
+        give_back(slots.take(BATCH, _request(), 1.0), odd)
+    assert len(slots) == 0
+    assert len(freed) == 2
 
 
 def test_two_dispatches_of_one_request_are_two_slots():
