@@ -67,8 +67,9 @@ def test_what_celery_discards_is_counted_and_told(app, fair, counts):
 
 def test_one_that_was_terminated_had_a_slot_and_one_of_another_app_is_not_ours(app, counts):
     revoke(app, terminated=True)
-    other = Celery("other", set_as_current=False).task(lambda: None, name="t", shared=False)
-    signals.task_revoked.send(sender=other, request=SimpleNamespace(), terminated=False)
+    other = Celery("other", set_as_current=False)
+    sender = other.tasks["celery.backend_cleanup"]
+    signals.task_revoked.send(sender=sender, request=SimpleNamespace(), terminated=False)
     assert not any(counts.dropped[BATCH].values())
 
 
