@@ -116,7 +116,15 @@ def audit_at_once() -> None:
         except psutil.NoSuchProcess:
             return False
 
+    audit = slots.Slots.audit
+
+    def audit_once(self: slots.Slots, is_known: Any) -> list[Any]:
+        self._suspects = set(self.taken)
+        return audit(self, is_known)
+
     scheduler.AUDIT_SECONDS = 0.0
+    scheduler.TICK_SECONDS = 0.01  # a child is mostly reaped within 50 ms
+    slots.Slots.audit = audit_once
     internals.is_known = is_alive
 
 
@@ -138,10 +146,10 @@ def slots_by_task_id() -> None:
     """T10: a slot is known by its task's id, which a retry and a second copy share."""
 
     class ById(slots.Slots):
-        def take(self, kind: Any, request: Any, now: float) -> slots.Slot:
+        def take(self, kind: Any, request: Any, *more: Any) -> slots.Slot:
             for slot in [slot for slot in self.taken if slot.request.id == request.id]:
                 del self.taken[slot]
-            return super().take(kind, request, now)
+            return super().take(kind, request, *more)
 
     dispatcher.Slots = ById
 
