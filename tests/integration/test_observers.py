@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from time import monotonic
 
 import pytest
@@ -12,8 +15,11 @@ import redis as redis_client
 from celery_fair.observe.cluster import Cluster
 from celery_fair.observe.listening import Listener
 from tests.apps import watched
+from tests.brokers.process import free_port
 from tests.brokers.waiting import wait_until
 from tests.integration.contract.site import ask
+from tests.integration.test_metrics import scrape
+from tests.nodes.worker import ROOT
 
 APP = "tests.apps.watched"
 LOG = {"CELERY_FAIR__LOG_TASKS": "1"}
@@ -140,9 +146,11 @@ def test_facts_reach_whoever_listens_on_every_broker(start_worker, app, journal)
 
 
 @pytest.mark.brokers("redis")
-def test_no_secret_shows_anywhere(start_worker, app, journal, told, broker):
+def test_no_secret_shows_anywhere(start_worker, start_flower, app, told, broker):
     """In an argument, a result, an error, a header, an id of a request, a tenant, a shadow."""
-    worker = start_worker(APP, pool="prefork", env=LOG)
+    port = free_port()
+    worker = start_worker(APP, pool="prefork", env={**LOG, "CELERY_FAIR__METRICS_PORT": str(port)})
+    flower = start_flower()
     cluster, heard = Cluster(), []
     listener = Listener(app, cluster, lambda: heard.append(repr(cluster.workers)))
     listener.start()
@@ -163,18 +171,44 @@ def test_no_secret_shows_anywhere(start_worker, app, journal, told, broker):
         wait_until(lambda: dropped.id in told("dropped"), "the expired one to be dropped")
         wait_until(lambda: any("b.rejecting" in one for one in heard), "their facts", timeout=15)
         status = ask(app, worker.hostname)
+        page = wait_until(lambda: _shown_by_flower(flower, "b.rejecting"), "Flower to hear them")
     finally:
         listener.stop()
         listener.join(5)
     shown = {
+        "page": page,
+        "metrics": scrape(port),
+        "top": _shown_by("top", "--once", broker=broker),
+        "status": _shown_by("status", broker=broker),
         "facts": json.dumps(status),
         "events": "".join(heard),
         "log": json.dumps(lines(worker, "task") + lines(worker, "gate")),
         "keys": repr(_our_keys(broker)),
         "observers": json.dumps(told("finished")) + json.dumps(told("dropped")),
     }
-    assert "b.secret" in shown["log"]  # it is there to be read
+    for place in ("log", "metrics", "page"):
+        assert "b.secret" in shown[place], place  # it is there to be read
+    assert worker.hostname in shown["top"]
     assert [place for place, text in shown.items() if SECRET in text] == []
+
+
+def _shown_by_flower(flower, task):
+    """Our page's figures, and the metrics after Flower's own; once the task is among them."""
+    metrics = flower.get("/metrics").text.partition("celery_fair_")[2]
+    return flower.get("/fair/data").text + metrics if task in metrics else None
+
+
+def _shown_by(*command, broker):
+    done = subprocess.run(
+        [sys.executable, "-m", "celery", "-A", APP, "fair", *command],
+        cwd=ROOT,
+        env={**os.environ, **broker.environ(), "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    return done.stdout + done.stderr
 
 
 def _our_keys(broker):
