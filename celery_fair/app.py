@@ -23,14 +23,17 @@ from celery_fair.routing import FairRouter, Lanes
 from celery_fair.settings import FairSettings
 from celery_fair.task import (
     ATTRIBUTE,
+    ON_COMMIT,
     FairTask,
     Globs,
     apply_here,
+    call_on_commit,
     declared_kind,
     everything_is,
-    inherit_kind,
+    inherit,
     installed,
     own_options,
+    with_fair_task,
 )
 
 logger = logging.getLogger(__name__)
@@ -93,7 +96,7 @@ class Fair:
         self._replace(app, ATTRIBUTE, self)
         before = vars(app).get("send_task") or functools.partial(_send_as_celery, app)
         self._replace(app, "send_task", functools.partial(self._send_task, app, before))
-        self._replace(app, "Task", _with_eager(app.Task))
+        self._replace(app, "Task", with_fair_task(app.Task))
         self._replace(app.amqp, "Queues", self._make_queues)
         if "queues" in vars(app.amqp):
             self._add_queues(app.amqp.queues)
@@ -161,6 +164,10 @@ class Fair:
         for task in sender.tasks.values():
             if not isinstance(task, FairTask):
                 task.apply = functools.partial(apply_here, task, task.apply)
+                for name in ON_COMMIT:
+                    if hasattr(type(task), name):
+                        method = getattr(type(task), name)
+                        setattr(task, name, functools.partial(call_on_commit, task, method))
 
     # -- what was set ----------------------------------------------------------------------------
 
@@ -220,9 +227,11 @@ class Fair:
         return everything_is(kind)
 
     @staticmethod
-    def inherit(kind: Kind) -> AbstractContextManager[None]:
-        """Publish what is inside the block as a running task of ``kind`` would."""
-        return inherit_kind(kind)
+    def inherit(
+        kind: Kind | None = None, *, tenant: object = None, request_id: object = None
+    ) -> AbstractContextManager[None]:
+        """Publish what is inside the block as a running task of that kind and identity would."""
+        return inherit(kind, tenant=tenant, request_id=request_id)
 
     # -- publishing ------------------------------------------------------------------------------
 
@@ -326,17 +335,6 @@ _ABSENT = object()
 def _send_as_celery(app: Any, *args: Any, **options: Any) -> Any:
     # Looked up at each call: tracers patch the class, some of them after us.
     return type(app).send_task(app, *args, **options)
-
-
-def _with_eager(base: Any) -> Any:
-    """Return the app's base task class with `FairTask` in front."""
-    if issubclass(base, FairTask):
-        return base
-    return type(
-        base.__name__,
-        (FairTask, base),
-        {"__module__": base.__module__, "__doc__": base.__doc__, "abstract": True},
-    )
 
 
 def _drop(options: dict[str, Any]) -> None:

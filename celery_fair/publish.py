@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from celery.utils.functional import maybe_list
 from celery.utils.time import maybe_iso8601, maybe_make_aware
 
-from celery_fair.headers import MAX_TEXT, FairHeader
+from celery_fair.headers import FairHeader
 from celery_fair.policy.kinds import INTERACTIVE, Kind
-from celery_fair.task import BUILT_IN, ambient, known_kind, own_options
+from celery_fair.task import BUILT_IN, NOTHING, ambient, bounded, known_kind, own_options
 
 if TYPE_CHECKING:
     from celery_fair.app import Fair
@@ -51,6 +51,7 @@ class Publish:
         self.parent = fair.app.current_worker_task
         self.running = None if self.parent is None else _running(fair, self.parent, now)
         self.kept = self._kept()
+        self.around = ambient.get() or NOTHING
         self.source: Source
         self.header = self._header(asked.get("request_id"), asked.get("tenant"))
         self.marked: list[dict[str, Any]] = []
@@ -59,16 +60,22 @@ class Publish:
 
     def _header(self, request_id: object, tenant: object) -> FairHeader:
         kind, covers_children, self.source = self._kind()
-        source = self.kept or self.running
         return FairHeader(
             kind=kind,
             first_published=self.kept.first_published if self.kept else self.now,
             ready_at=self._ready_at(),
-            request_id=_text(request_id) or (source.request_id if source else None),
-            tenant=_text(tenant) or (source.tenant if source else None),
+            request_id=bounded(request_id) or self._inherited("request_id"),
+            tenant=bounded(tenant) or self._inherited("tenant"),
             covers_children=covers_children,
             inherited=self._is_inherited(),
         )
+
+    def _inherited(self, name: Literal["request_id", "tenant"]) -> str | None:
+        """Return whose work this is: what the attempt had, else the block says, else the parent."""
+        if self.kept is not None:
+            found: str | None = getattr(self.kept, name)
+            return found
+        return getattr(self.around, name) or getattr(self.running, name, None)
 
     def _is_inherited(self) -> bool:
         if self.source == "attempt" and self.kept is not None:
@@ -81,15 +88,15 @@ class Publish:
             return self.asked, False, "call"
         if self.kept is not None:
             return self.kept.kind, self.kept.covers_children, "attempt"
-        around = ambient.get()
-        if around is not None and around.covers_children:
-            return around.kind, True, "block"
+        around = self.around.kind
+        if around is not None and self.around.covers_children:
+            return around, True, "block"
         if self.running is not None and self.running.covers_children:
             return self.running.kind, True, "parent"
         declared = self.fair.kind_of_task(self.name, self.task)
         if declared is not None:
             return declared, False, "task"
-        kind, source = self._callers_kind(around.kind if around is not None else None)
+        kind, source = self._callers_kind(around)
         return kind, False, source
 
     def _callers_kind(self, around: Kind | None) -> tuple[Kind, Source]:
@@ -208,7 +215,3 @@ def _own_queue(fair: Fair, body: Mapping[str, Any]) -> bool:
         return True
     task = fair.registered(body.get("task") or "")
     return getattr(task, "queue", None) is not None
-
-
-def _text(value: object) -> str | None:
-    return None if value is None else str(value)[:MAX_TEXT]

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final, overload
 
 from celery import shared_task
 
 from celery_fair.errors import NotInstalled, UnknownKind
+from celery_fair.headers import MAX_TEXT
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS, Kind
 
 if TYPE_CHECKING:
@@ -90,12 +91,16 @@ class Globs:
 
 @dataclass(frozen=True, slots=True)
 class Ambient:
-    """The kind around the running code."""
+    """What the code around a publish says: a kind, and whom it is done for."""
 
-    kind: Kind
+    kind: Kind | None
     #: True for ``with fair.kind(...)``: it beats declarations, and its children's too.
     covers_children: bool
+    tenant: str | None = None
+    request_id: str | None = None
 
+
+NOTHING: Final = Ambient(None, covers_children=False)
 
 ambient: Final[ContextVar[Ambient | None]] = ContextVar("celery_fair_ambient", default=None)
 
@@ -112,20 +117,46 @@ def _around(value: Ambient | None) -> Iterator[None]:
 @contextmanager
 def everything_is(kind: Kind) -> Iterator[None]:
     """Publish everything inside as ``kind``, whatever the tasks declare, and their children too."""
-    with _around(Ambient(known_kind(kind), covers_children=True)):
+    around = ambient.get() or NOTHING
+    with _around(replace(around, kind=known_kind(kind), covers_children=True)):
         yield
 
 
 @contextmanager
-def inherit_kind(kind: Kind) -> Iterator[None]:
+def inherit(
+    kind: Kind | None = None, *, tenant: object = None, request_id: object = None
+) -> Iterator[None]:
+    """Publish what is inside as a running task of that kind, tenant and request would.
+
+    This is the scope of a web request. A task's own declaration beats the kind, and what a call
+    says beats all three; what isn't said here stays as the block around this one has it.
+
+    Like every context variable it holds in coroutines and in ``asyncio.to_thread``, but not in
+    threads started by hand, unless they run in ``contextvars.copy_context()``.
+    """
+    around = ambient.get() or NOTHING
+    if kind is not None:
+        around = replace(around, kind=known_kind(kind), covers_children=False)
+    value = replace(
+        around,
+        tenant=bounded(tenant) or around.tenant,
+        request_id=bounded(request_id) or around.request_id,
+    )
+    with _around(value):
+        yield
+
+
+def inherit_kind(kind: Kind) -> AbstractContextManager[None]:
     """Publish what is inside as a running task of ``kind`` would: a task's own declaration wins.
 
-    This is the scope of a web request. Like every context variable it holds in coroutines and in
-    ``asyncio.to_thread``, but not in threads started by hand, unless they run in
-    ``contextvars.copy_context()``.
+    `Fair.inherit` is the same, and takes a tenant and a request id too.
     """
-    with _around(Ambient(known_kind(kind), covers_children=False)):
-        yield
+    return inherit(known_kind(kind))
+
+
+def bounded(text: object) -> str | None:
+    """Return an identifier as text of a length that every worker can carry."""
+    return None if text is None else str(text)[:MAX_TEXT]
 
 
 def apply_here(
@@ -158,6 +189,58 @@ class FairTask:
         """Run here and now."""
         parent: Any = super()
         return apply_here(self, parent.apply, *args, **options)
+
+
+#: Methods of Celery's Django tasks (5.4 to 5.7); they hand ``self.delay`` and ``self.apply_async``
+#: to ``transaction.on_commit``.
+ON_COMMIT: Final = ("delay_on_commit", "apply_async_on_commit")
+
+
+def call_on_commit(task: Any, method: Callable[..., None], *args: Any, **kwargs: Any) -> None:
+    """Call one of the `ON_COMMIT` methods, so that its publish is as if it were made now.
+
+    By the commit the block or the view around the call has ended: with ``ATOMIC_REQUESTS`` Django
+    commits after the view. So what was said around the call is kept until then, by a twin of the
+    task: the task itself is everyone's, and a team's own method may need a real one.
+    """
+    around = ambient.get()
+
+    def kept(call: Callable[..., Any]) -> Callable[..., Any]:
+        def publish(*args: Any, **kwargs: Any) -> Any:
+            with _around(around):
+                return call(*args, **kwargs)
+
+        return publish
+
+    twin = object.__new__(type(task))
+    vars(twin).update(vars(task), delay=kept(task.delay), apply_async=kept(task.apply_async))
+    method(twin, *args, **kwargs)
+
+
+class FairTaskOnCommit(FairTask):
+    """`FairTask` for Celery's Django tasks."""
+
+    def delay_on_commit(self, *args: Any, **kwargs: Any) -> None:
+        """Publish when the transaction commits."""
+        parent: Any = super()
+        call_on_commit(self, parent.delay_on_commit.__func__, *args, **kwargs)
+
+    def apply_async_on_commit(self, *args: Any, **kwargs: Any) -> None:
+        """Publish when the transaction commits."""
+        parent: Any = super()
+        call_on_commit(self, parent.apply_async_on_commit.__func__, *args, **kwargs)
+
+
+def with_fair_task(base: Any) -> Any:
+    """Return a task class with ours in front."""
+    if issubclass(base, FairTask):
+        return base
+    ours = FairTaskOnCommit if hasattr(base, ON_COMMIT[0]) else FairTask
+    return type(
+        base.__name__,
+        (ours, base),
+        {"__module__": base.__module__, "__doc__": base.__doc__, "abstract": True},
+    )
 
 
 def _apply_async(self: Any, *args: Any, **options: Any) -> Any:
@@ -195,8 +278,8 @@ def fair_task(*args: Any, kind: Kind | None = None, **options: Any) -> Any:
     if kind is not None:
         options["fair_kind"] = known_kind(kind, "fair_task(kind=…)")
     base = options.get("base")
-    if base is not None and not issubclass(base, FairTask):
-        options["base"] = type(base.__name__, (FairTask, base), {"__module__": base.__module__})
+    if base is not None:
+        options["base"] = with_fair_task(base)
     # Options become attributes of the task's class: the public way into it that leaves the base
     # class to the app.
     return shared_task(*args, apply_async=_apply_async, **options)

@@ -16,6 +16,7 @@ from celery import Celery
 
 from celery_fair import Fair, UnknownKind
 from celery_fair.integrations import kind_view
+from tests.unit.client.djangos import configured
 
 ROOT = Path(__file__).parents[3]
 
@@ -150,13 +151,7 @@ def test_a_header_that_is_no_kind_says_nothing(
 
 @pytest.fixture
 def django() -> Any:
-    from django.conf import settings
-
-    if not settings.configured:
-        settings.configure(SECRET_KEY="x", ALLOWED_HOSTS=["*"])
-    from django.test import override_settings
-
-    return override_settings
+    return configured()
 
 
 def request_with(header: str | None) -> Any:
