@@ -1,15 +1,17 @@
-"""Django: the view decorators, a middleware for a trusted header, and a check of ``CELERY_FAIR``.
+"""Django: a middleware, the view decorators, and checks of ``CELERY_FAIR`` and ``FAIR_…``.
 
-``INSTALLED_APPS += ["celery_fair.integrations.django.FairConfig"]`` gives the check,
-``MIDDLEWARE += ["celery_fair.integrations.django.fair_middleware"]`` with
-``FAIR_TRUST_HEADER = True`` the header (``FAIR_HEADER``, by default ``X-Fair-Kind``).
+``INSTALLED_APPS += ["celery_fair.integrations.django.FairConfig"]`` gives the checks,
+``MIDDLEWARE += ["celery_fair.integrations.django.fair_middleware"]`` what the settings ask for:
+``FAIR_TRUST_HEADER``, ``FAIR_KIND`` and the other keywords of `RequestRules`, with ``FAIR_`` before
+them and in capitals. Callables get Django's request, and may be named by their dotted path.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any, Final
 
 from asgiref.sync import iscoroutinefunction
 from django.apps import AppConfig
@@ -17,60 +19,100 @@ from django.conf import settings
 from django.core import checks
 from django.core.exceptions import MiddlewareNotUsed
 from django.utils.decorators import sync_and_async_middleware
+from django.utils.module_loading import import_string
 
 from celery_fair import FairSettings, SettingsError
-from celery_fair.integrations import (
-    DEFAULT_HEADER,
-    batch_view,
-    interactive_view,
-    kind_view,
-    request_kind,
-)
+from celery_fair.integrations import RequestRules, batch_view, interactive_view, kind_view
 
 __all__ = ("FairConfig", "batch_view", "fair_middleware", "interactive_view", "kind_view")
+
+CALLABLES: Final = ("kind", "tenant", "request_id")
+OPTIONS: Final = (
+    "trust_header",
+    "header",
+    "tenant_header",
+    "request_id_header",
+    *CALLABLES,
+    "paths",
+)
 
 
 @sync_and_async_middleware
 def fair_middleware(get_response: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a request inherit the kind in its header.
+    """Serve requests in the scope that the settings find for them; raises `SettingsError`.
 
-    Trust a header only behind a proxy that removes it from what comes from outside: with it, anyone
-    could call bulk interactive.
+    It belongs behind what finds out who is logged in, if a callable needs that.
     """
-    if not getattr(settings, "FAIR_TRUST_HEADER", False):
-        raise MiddlewareNotUsed("FAIR_TRUST_HEADER isn't set: no header is trusted")
-    header = getattr(settings, "FAIR_HEADER", DEFAULT_HEADER)
+    rules = rules_of_settings()
+    if not rules:
+        raise MiddlewareNotUsed(
+            "nothing is set: FAIR_TRUST_HEADER, FAIR_KIND, FAIR_TENANT, FAIR_REQUEST_ID, FAIR_PATHS"
+        )
+
+    def scope(request: Any) -> AbstractContextManager[None]:
+        return rules.serving(request, request.path_info, request.headers.get)
 
     if iscoroutinefunction(get_response):
 
         async def serve_async(request: Any) -> Any:
-            with request_kind(request.headers.get(header)):
+            with scope(request):
                 return await get_response(request)
 
         return serve_async
 
     def serve(request: Any) -> Any:
-        with request_kind(request.headers.get(header)):
+        with scope(request):
             return get_response(request)
 
     return serve
 
 
+def rules_of_settings() -> RequestRules:
+    """Return the rules that Django's settings make; raises `SettingsError` with their names."""
+    names = {option: f"FAIR_{option.upper()}" for option in OPTIONS}
+    said = {o: getattr(settings, name) for o, name in names.items() if hasattr(settings, name)}
+    try:
+        return RequestRules(**{option: _loaded(option, value) for option, value in said.items()})
+    except SettingsError as error:
+        raise SettingsError(list(_in_djangos_words(error.problems))) from None
+
+
+def _loaded(option: str, value: Any) -> Any:
+    if option not in CALLABLES or not isinstance(value, str):
+        return value
+    try:
+        return import_string(value)
+    except ImportError as error:
+        raise SettingsError([f"{option}: expected a callable or its path: {error}"]) from error
+
+
+def _in_djangos_words(problems: tuple[str, ...]) -> Iterator[str]:
+    for problem in problems:
+        option, _, rest = problem.partition(":")
+        yield f"FAIR_{option.upper()}:{rest}"
+
+
 class FairConfig(AppConfig):
-    """Checks ``CELERY_FAIR`` with Django's own checks, before anything is served or migrated."""
+    """Checks the settings with Django's own checks, before anything is served or migrated."""
 
     name = "celery_fair.integrations.django"
     label = "celery_fair"
     verbose_name = "celery-fair"
 
     def ready(self) -> None:
+        """Register the check."""
         checks.register(check_settings)
 
 
 def check_settings(**_: Any) -> list[checks.CheckMessage]:
     """Return one error for each bad setting."""
+    found: list[checks.CheckMessage] = []
     try:
         FairSettings.load(getattr(settings, "CELERY_FAIR", {}), {}, os.environ)
     except SettingsError as error:
-        return [checks.Error(problem, id="celery_fair.E001") for problem in error.problems]
-    return []
+        found += [checks.Error(problem, id="celery_fair.E001") for problem in error.problems]
+    try:
+        rules_of_settings()
+    except SettingsError as error:
+        found += [checks.Error(problem, id="celery_fair.E002") for problem in error.problems]
+    return found

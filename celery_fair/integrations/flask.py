@@ -1,54 +1,63 @@
-"""Flask: ``FairFlask(fair, trust_header=True).init_app(flask_app)``, and the view decorators."""
+"""Flask: ``FairFlask(fair, paths={"/reports/*": "batch"}).init_app(app)``, and view decorators."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, Final
 
-from flask import Flask, g, request
+from flask import Flask, request
 
 from celery_fair import Fair
-from celery_fair.integrations import (
-    DEFAULT_HEADER,
-    batch_view,
-    interactive_view,
-    kind_view,
-    request_kind,
-)
+from celery_fair.integrations import RequestRules, batch_view, interactive_view, kind_view
 
 __all__ = ("FairFlask", "batch_view", "interactive_view", "kind_view")
 
+#: Where a request's environment keeps what ends with it.
+_ENDS: Final = "celery_fair.ends"
+
 
 class FairFlask:
-    """Ties a `Fair` to a Flask app: ``app.extensions["celery_fair"]``, and a header if trusted.
+    """Ties a `Fair` to Flask apps, as ``app.extensions["celery_fair"]``, and requests to kinds.
+
+    ``rules`` are the keywords of `RequestRules`; callables get Flask's ``request``. The rules are
+    asked in the order in which ``before_request`` functions are registered: call ``init_app`` after
+    what finds out who is logged in, if a callable needs that.
 
     Shared tasks (`fair_task` makes them) look for their app by thread: call
     ``celery_app.set_default()`` once, as Flask's own page on Celery says, or a request's thread
     publishes to Celery's default broker.
-
-    Trust a header only behind a proxy that removes it from what comes from outside: with it, anyone
-    could call bulk interactive.
     """
 
-    def __init__(
-        self, fair: Fair, *, trust_header: bool = False, header: str = DEFAULT_HEADER
-    ) -> None:
+    def __init__(self, fair: Fair, **rules: Any) -> None:
         self.fair = fair
-        self.trust_header = trust_header
-        self.header = header
+        self.rules = RequestRules(**rules)
 
     def init_app(self, app: Flask) -> None:
-        """Install into a Flask app."""
+        """Install into a Flask app; several apps may share one of these."""
         app.extensions["celery_fair"] = self.fair
-        if self.trust_header:
+        if self.rules:
+            # The way in which Flask's own pages add a WSGI middleware.
+            app.wsgi_app = _ending(app.wsgi_app)  # type: ignore[method-assign]
             app.before_request(self._enter)
-            app.teardown_request(self._leave)
 
     def _enter(self) -> None:
-        g.celery_fair = ExitStack()
-        g.celery_fair.enter_context(request_kind(request.headers.get(self.header)))
+        ends: ExitStack | None = request.environ.get(_ENDS)
+        if ends is not None:  # there is none in `test_request_context`, which serves nothing
+            ends.enter_context(self.rules.serving(request, request.path, request.headers.get))
 
-    def _leave(self, error: BaseException | None = None) -> None:
-        scope: Any = g.pop("celery_fair", None)
-        if scope is not None:
-            scope.close()
+
+def _ending(serve: Callable[..., Iterable[bytes]]) -> Callable[..., Iterable[bytes]]:
+    """Let a request's scope end with the call that serves it.
+
+    A teardown function isn't called where one before it raises, and is called for a copy of the
+    request's context while the request goes on. An environment is one request's alone.
+    """
+
+    def serve_and_end(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        with ExitStack() as ends:
+            ends.callback(environ.pop, _ENDS, None)
+            environ[_ENDS] = ends
+            return serve(environ, start_response)
+
+    return serve_and_end

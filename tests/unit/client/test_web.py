@@ -85,7 +85,7 @@ def test_a_view_of_an_unknown_kind_is_an_error() -> None:
 
 
 def flask_kind(app: Celery, sent: Any, headers: dict[str, str], **options: Any) -> Any:
-    from flask import Flask, g
+    from flask import Flask
 
     from celery_fair.integrations.flask import FairFlask, interactive_view
 
@@ -105,11 +105,8 @@ def flask_kind(app: Celery, sent: Any, headers: dict[str, str], **options: Any) 
         app.send_task("x")
         return ""
 
-    scopes = []  # kept, or the garbage collector would end them
-
     @web.get("/broken")
     def broken() -> str:
-        scopes.append(g.get("celery_fair"))
         raise ZeroDivisionError
 
     client = web.test_client()
