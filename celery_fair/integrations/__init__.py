@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -45,11 +45,20 @@ def kind_view(kind: Kind) -> Callable[[View], View]:
         @functools.wraps(view)
         def serve(*args: Any, **kwargs: Any) -> Any:
             with scope():
-                return view(*args, **kwargs)
+                answer = view(*args, **kwargs)
+            # The `dispatch` of Django's class-based views is sync, and what it returns may not be.
+            return _awaited(answer, scope) if inspect.iscoroutine(answer) else answer
 
         return serve
 
     return decorate
+
+
+async def _awaited(
+    answer: Coroutine[Any, Any, Any], scope: Callable[[], AbstractContextManager[None]]
+) -> Any:
+    with scope():
+        return await answer
 
 
 interactive_view = kind_view(INTERACTIVE)

@@ -15,7 +15,7 @@ def configured() -> Any:
         settings.configure(
             SECRET_KEY="x",
             ALLOWED_HOSTS=["*"],
-            DATABASES={"default": database, "nightly": {**database, "ATOMIC_REQUESTS": True}},
+            DATABASES={"default": database},
             DEFAULT_AUTO_FIELD="django.db.models.AutoField",
         )
         django.setup()
