@@ -22,6 +22,13 @@ from tests.nodes.worker import ROOT
 
 APP = "tests.apps.mixed"
 TOP = (sys.executable, "-m", "celery", "-A", APP, "fair", "top")
+HEARING = (
+    sys.executable,
+    "-c",
+    "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); "
+    "os.execv(sys.argv[1], sys.argv[1:])",
+)
+"""Hears Ctrl-C, also if these tests were started in the background by a shell, which doesn't."""
 LOST = "! The broker is lost, trying again. The last word was"
 
 
@@ -35,7 +42,7 @@ class Terminal:
         self.modes = termios.tcgetattr(self._slave)
         # The shell leads its session, so the terminal that it opens is the session's.
         shell = ("sh", "-c", 'exec "$@" <"$0" >"$0" 2>&1', os.ttyname(self._slave))
-        self.process = ChildProcess("top", [*shell, *command], log, env=env, cwd=ROOT)
+        self.process = ChildProcess("top", [*shell, *HEARING, *command], log, env=env, cwd=ROOT)
         self._written = b""
 
     def resize(self, columns, rows) -> None:
@@ -89,7 +96,8 @@ def open_top(request, tmp_path):
     terminals = []
 
     def start(broker, *options, term="xterm-256color") -> Terminal:
-        env = {**broker.environ(), "TERM": term}
+        # Whoever imports readline exports its idea of the size, which would be believed.
+        env = {**broker.environ(), "TERM": term, "COLUMNS": "", "LINES": ""}
         terminal = Terminal(tmp_path / "top.log", [*TOP, *options], env)
         terminals.append(terminal)
         watch(request, terminal.process)
