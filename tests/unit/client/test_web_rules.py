@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import Any
 from uuid import UUID
@@ -129,6 +130,7 @@ def test_where_a_callable_says_the_tenant_no_header_does(web: Web) -> None:
 def test_an_answer_that_is_no_kind_is_counted_and_said_without_its_value(
     web: Web, caplog: pytest.LogCaptureFixture, answer: Any
 ) -> None:
+    caplog.set_level(logging.WARNING, "celery_fair")
     rules = RequestRules(kind=lambda _: answer)
     assert [web.serve(rules)[0] for _ in range(10)] == ["interactive"] * 10
     assert rules.ignored == {"the answer of kind=": 10}
@@ -156,6 +158,7 @@ def test_a_tenant_of_the_applications_own_may_have_any_letters(web: Web) -> None
 def test_a_callable_that_raises_doesnt_stop_the_request(
     web: Web, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.WARNING, "celery_fair")
     rules = RequestRules(kind=lambda request: request["secret"], paths={"/": "batch"})
     assert web.serve(rules)[0] == "batch"
     (message,) = caplog.messages
