@@ -135,10 +135,9 @@ def inherit(
     threads started by hand, unless they run in ``contextvars.copy_context()``.
     """
     around = ambient.get() or NOTHING
-    if kind is not None:
-        around = replace(around, kind=known_kind(kind), covers_children=False)
-    value = replace(
-        around,
+    value = Ambient(
+        around.kind if kind is None else known_kind(kind),
+        covers_children=around.covers_children if kind is None else False,
         tenant=bounded(tenant) or around.tenant,
         request_id=bounded(request_id) or around.request_id,
     )

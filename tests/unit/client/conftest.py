@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -40,12 +41,14 @@ def clean_process() -> Iterator[None]:
     """Give each test an empty broker, and the process its apps and shared tasks back."""
     shared, apps = set(_state._on_app_finalizers), set(_state._get_active_apps())
     current, default = _state._tls.current_app, _state.default_app
+    level = logging.root.level  # a worker in this process sets it, and later tests look at warnings
     for app in apps:  # pytest-celery has one, which would collect the shared tasks of every test
         _state._deregister_app(app)
     _empty_broker()
     yield
     _state._on_app_finalizers.intersection_update(shared)
     _state._tls.current_app, _state.default_app = current, default
+    logging.root.setLevel(level)
     for app in set(_state._get_active_apps()):
         app.close()
     for app in apps:
