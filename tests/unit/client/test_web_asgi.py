@@ -134,6 +134,25 @@ def test_many_requests_at_once_keep_apart(app: Celery, fair: Fair, sent: Any) ->
     }
 
 
+def test_a_mark_reaches_as_far_as_its_view_runs_and_the_rest_goes_on(
+    app: Celery, fair: Fair, sent: Any
+) -> None:
+    """As docs/web.md says: a background task runs after the view, in its request."""
+
+    @batch_view
+    async def view() -> None:
+        app.send_task("view")
+
+    async def endpoint(*_: Any) -> None:
+        await view()
+        app.send_task("background")
+
+    scope = http(headers=told("", "acme"))
+    asyncio.run(FairMiddleware(endpoint, trust_header=True)(scope, nothing, nothing))
+    expected = {"view": ("batch", "acme", None), "background": ("interactive", "acme", None)}
+    assert whose(sent) == expected
+
+
 def test_a_websocket_is_served_in_its_scope_as_long_as_it_lives(
     app: Celery, fair: Fair, sent: Any
 ) -> None:
