@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -113,3 +117,56 @@ def test_a_task_that_knows_no_transactions_gets_none(make_app: Any) -> None:
     app = make_app()
     Fair(app)
     assert not hasattr(app.task(noop), "delay_on_commit")
+
+
+SETTINGS = """
+SECRET_KEY = "x"
+USE_TZ = True
+DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}}
+INSTALLED_APPS = ["celery_fair.integrations.django.FairConfig"]
+CELERY_BROKER_URL = "memory://"
+CELERY_FAIR = {"batch_share": 0.3}
+"""
+
+PROJECT = """
+from celery import Celery, shared_task, signals
+from celery_fair import Fair
+
+app = Celery("project")
+app.config_from_object("django.conf:settings", namespace="CELERY")
+fair = Fair(app)
+
+@shared_task
+def mail(): ...
+
+import django
+django.setup()
+from django.core.management import call_command
+from django.db import transaction
+
+call_command("check")
+signals.after_task_publish.connect(lambda **m: print(m["headers"]["fair"]), weak=False)
+with transaction.atomic():
+    with fair.inherit("batch", tenant="acme"):
+        mail.delay_on_commit()
+    print("committing with", fair.settings.batch_share)
+"""
+
+
+def test_a_project_as_celerys_pages_on_django_have_it(tmp_path: Path) -> None:
+    """Celery gives it the task class by itself, by the name of its settings."""
+    (tmp_path / "project_settings.py").write_text(SETTINGS, encoding="utf-8")
+    environment = {"DJANGO_SETTINGS_MODULE": "project_settings", "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", PROJECT],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=Path(__file__).parents[3],
+        env={**os.environ, **environment},
+    )
+    assert done.returncode == 0, done.stderr
+    said, published = done.stdout.splitlines()[-2:]
+    assert said == "committing with 0.3"
+    assert published.startswith("batch ")
+    assert published.endswith('{"tenant":"acme"}')
