@@ -25,6 +25,7 @@ from celery_fair.worker import (
 )
 from celery_fair.worker.amqp_windows import AmqpConsumerWindow, AmqpWindow
 from celery_fair.worker.dispatcher import Dispatcher
+from celery_fair.worker.internals import of_redis
 from celery_fair.worker.lanes import Lane
 from celery_fair.worker.links import Answer, Link
 from celery_fair.worker.pools import Pool
@@ -372,9 +373,9 @@ def priorities_before_queues() -> None:
     pull = internals.pull_in_order
 
     def by_priority(channel: Any, queues: Callable[[], list[str]]) -> None:
-        keys, pri = internals.redis_keys, channel.priority_steps
+        keys, pri = of_redis.redis_keys, channel.priority_steps
         pull(channel, lambda: [f"{queue}|{step}" for step in pri for queue in queues()])
-        internals.redis_keys = lambda channel, queue, prefixed=True: (
+        of_redis.redis_keys = lambda channel, queue, prefixed=True: (
             [channel._q_for_pri(queue.split("|")[0], int(queue.split("|")[1]))]
             if "|" in queue
             else keys(channel, queue, prefixed)

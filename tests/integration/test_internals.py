@@ -1,7 +1,7 @@
 """Each private name of Celery, kombu, redis-py and py-amqp that ``internals`` leans on.
 
 A test fails when its name moves, or no longer does what we read in it; the fix belongs in
-``celery_fair/worker/internals.py``.
+``celery_fair/worker/internals``.
 """
 
 from __future__ import annotations

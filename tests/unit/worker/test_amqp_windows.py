@@ -16,7 +16,7 @@ from celery_fair.worker.amqp_windows import (
     is_kept,
     is_quorum,
 )
-from celery_fair.worker.internals import STALE_TAGS
+from celery_fair.worker.internals.of_amqp import STALE_TAGS
 from celery_fair.worker.lanes import Lane
 from tests.unit.worker.amqp_channel import FakeConsumer
 

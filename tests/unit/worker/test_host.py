@@ -100,7 +100,7 @@ def test_a_newer_celery_with_all_names_is_used_with_a_warning(monkeypatch, caplo
     assert "newer than what celery-fair was tested with" in caplog.text
 
 
-@pytest.mark.parametrize("file", sorted(WORKER.glob("*.py")), ids=lambda file: file.name)
+@pytest.mark.parametrize("file", sorted(WORKER.rglob("*.py")), ids=lambda file: file.name)
 def test_every_private_name_that_is_used_is_looked_up_first(file):
     """By hand, in `host`: a name that is leaned on and not looked up dies with a version."""
     tree = ast.parse(file.read_text(encoding="utf-8"))

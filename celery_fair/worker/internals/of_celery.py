@@ -1,0 +1,219 @@
+"""Celery's worker: read in Celery 5.5.0 to 5.7.0, and billiard 4.3.2 behind its pool."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+from celery.worker import state
+from celery.worker.consumer.tasks import Tasks
+from celery.worker.request import Request
+
+RESULT_READER = "_recv_message"
+"""The generator of ``AsynPool``'s ``ResultHandler``, which stays with the loop until it has all."""
+RESULT_SECONDS = 1.0
+LONGEST_KEY = 255
+"""Characters of a routing key, as in AMQP: to a topic exchange a publisher may send any."""
+
+
+def request_of(callback: Any) -> Any:
+    """The ``Request`` whose bound method ``callback`` is (``Request.execute_using_pool``)."""
+    return getattr(callback, "__self__", None)
+
+
+def message_of(request: Any) -> Any:
+    """The kombu message behind a request, without the property look-up per task."""
+    return request._message
+
+
+def was_revoked(request: Any) -> bool:
+    """Whether Celery has already settled this request as revoked or expired.
+
+    ``WorkController._process_task`` swallows ``TaskRevokedError``, so the flag is all there is.
+    """
+    return bool(request._already_revoked)
+
+
+def queue_of(request: Any) -> str | None:
+    """The routing key it came by, which is its queue's name unless somebody bound it otherwise."""
+    key = (request.delivery_info or {}).get("routing_key")
+    return key if key is None else str(key)[:LONGEST_KEY]
+
+
+def was_asked_to_end(request: Any) -> bool:
+    """Whether it was revoked while it ran, or cancelled by Celery as its connection was lost."""
+    return bool(request._already_revoked or request._already_cancelled)
+
+
+def may_be_revoked(request: Any) -> bool:
+    """Whether ``request.revoked()``, which looks at everything, could find it to be so.
+
+    A task's own ``Request`` class may know other reasons.
+    """
+    return bool(
+        request._already_revoked
+        or request.expires
+        or request.id in state.revoked
+        or state.revoked_stamps
+        or type(request).revoked is not Request.revoked
+    )
+
+
+def process_parked_with(worker: Any, process: Callable[..., None]) -> None:
+    """Have ``process(process_task, request)`` called when prefork's semaphore lets a request pass.
+
+    ``WorkController._process_task_sem`` looks ``_process_task`` up for each request; where there is
+    no semaphore, that method itself was bound long ago, and nothing comes by here.
+    """
+    worker._process_task = partial(process, worker._process_task)
+
+
+def is_acked_early(request: Any) -> bool:
+    """Whether Celery acknowledges this request's message as soon as the pool has accepted it."""
+    return not request.task.acks_late
+
+
+def forget_request(request: Any) -> None:
+    """Take a request that goes back to the broker out of Celery's books.
+
+    ``acknowledged`` keeps a later ``revoke`` or shutdown from settling the message again.
+    """
+    request.acknowledged = True
+    state.task_ready(request)
+
+
+def event_sender(consumer: Any) -> Callable[..., Any] | None:
+    """What sends events of this worker, unless it was started without any."""
+    dispatcher = getattr(consumer, "event_dispatcher", None)
+    return dispatcher.send if dispatcher is not None and dispatcher.enabled else None
+
+
+def scheduled_requests(timer: Any) -> list[Any]:
+    """The requests that wait for their ETA; Celery < 5.7 knows them by the entries of its timer."""
+    if hasattr(state, "scheduled_requests"):
+        # A weak set can't be copied at once, and other threads write in it where there is no loop.
+        return [request for request in known_requests() if request in state.scheduled_requests]
+    entries = [waiting.entry for waiting in list(timer.schedule._queue)]
+    return [
+        argument
+        for entry in entries
+        for argument in (entry.args or ())[:1]
+        if isinstance(argument, Request) and not entry.canceled
+    ]
+
+
+def is_flagged_revoked(request: Any) -> bool:
+    """Whether the id was revoked; ``Request.revoked`` asks more, and announces what it finds."""
+    return request.id in state.revoked
+
+
+def eta_task_limit(app: Any) -> int | None:
+    """``worker_eta_task_limit``, which Celery has since 5.6."""
+    return app.conf.get("worker_eta_task_limit")
+
+
+def is_qos_global(consumer: Any) -> bool:
+    """Whether a prefetch count is a channel's, not each consumer's, as Celery has found out.
+
+    Only its ``Tasks`` step knows that before 5.7.
+    """
+    if hasattr(consumer, "qos_global"):
+        return bool(consumer.qos_global)
+    return next(bool(step.qos_global(consumer)) for step in consumer.steps if type(step) is Tasks)
+
+
+def is_known(request: Any) -> bool:
+    """Whether Celery still counts ``request`` as reserved or active (by identity, not by id)."""
+    return request in state.active_requests or request in state.reserved_requests
+
+
+def is_running(pool: Any) -> bool:
+    """Whether the pool takes work: false from the signal for a warm shutdown on.
+
+    The loop of gevent and eventlet may take two seconds to notice the signal, and close the pool.
+    """
+    stopping = state.should_stop is not None and state.should_stop is not False
+    return bool(pool._state == pool.RUN) and not stopping
+
+
+def known_requests() -> list[Any]:
+    """Every request in Celery's books, copied at once: other threads write in them."""
+    return list(state.requests.values())
+
+
+def count_no_more(request: Any) -> None:
+    """Take a request that has ended out of Celery's books, as its own callbacks would."""
+    state.task_ready(request)
+
+
+def gevent_size(pool: Any) -> int:
+    """The places of gevent's pool; before Celery 5.7 ``num_processes`` is those in use."""
+    return int(pool._pool.size)
+
+
+def newest_green_thread(pool: Any) -> Any:
+    """The green thread that eventlet's pool has just spawned; it has not begun yet."""
+    return next(reversed(pool._pool_map.values()))
+
+
+@contextlib.contextmanager
+def running_jobs_kept(pool: Any) -> Iterator[None]:
+    """Have prefork remember, over a flush, what its children run.
+
+    Celery 5.5 forgets those jobs where none is being written, and no callback comes; before 5.7 it
+    takes each child for idle, and may have a job wait behind the one that runs.
+    """
+    processes: Any = getattr(pool, "_pool", None)
+    if not hasattr(processes, "_busy_workers"):
+        yield
+        return
+    running = {
+        number: job for number, job in processes._cache.items() if job._accepted and not job.ready()
+    }
+    busy = set(processes._busy_workers)
+    yield
+    running = {number: job for number, job in running.items() if not job.ready()}
+    processes._cache.update(running)
+    children = [job._write_to for job in running.values() if job._write_to is not None]
+    still_busy = {child.inqW_fd for child in children if child._is_alive()}
+    processes._busy_workers.update(busy & still_busy)
+
+
+def end_timer(entry: Any) -> None:
+    """End what ``timer.call_repeatedly`` has begun, on every pool.
+
+    The timers of gevent and eventlet return the greenlet of the first call, which is long over:
+    only its ``entry`` ends the repetition, after the call that is due.
+    """
+    getattr(entry, "entry", entry).cancel()
+    entry.cancel()
+
+
+def finish_results(hub: Any) -> None:
+    """Read to its end what a pool child is in the midst of sending, before ``Hub.reset``.
+
+    A result over 16 kB, such as any failure with its traceback, comes in two writes. ``reset``
+    forgets the reader that has had the first, and the next takes the rest for a new result: the
+    worker ends with "Unrecoverable error: UnpicklingError", as plain Celery's does, or that child's
+    results are never read again.
+    """
+    deadline = time.monotonic() + RESULT_SECONDS
+    for reader, _ in list(hub.readers.values()):
+        if getattr(reader, "__name__", "") == RESULT_READER:
+            # It ends with StopIteration, or with an error of its own: the child may be gone, and
+            # what it has told meets the lost connection.
+            with contextlib.suppress(Exception):
+                while time.monotonic() < deadline:
+                    next(reader)
+                    time.sleep(0.001)
+
+
+def keep_prefetch(consumer: Any) -> None:
+    """Keep Celery from lowering and restoring a prefetch count after a reconnect: lanes have none.
+
+    ``Consumer._restore_prefetch_count_after_connection_restart`` does nothing with the flag set.
+    """
+    consumer._maximum_prefetch_restored = True

@@ -1,0 +1,62 @@
+"""kombu's consumers and virtual transports: read in kombu 5.5.2 to 5.7.0."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+def is_virtual(channel: Any) -> bool:
+    """Whether prefetching happens in this process, through ``channel.qos.can_consume``."""
+    return hasattr(channel, "qos") and hasattr(channel.qos, "can_consume")
+
+
+def gate_channel(channel: Any, room: Callable[[], int]) -> None:
+    """Let ``room`` decide how many more messages ``channel`` may take.
+
+    Set on the instance, and again for each new channel, so that it replaces the wrapper of
+    ``worker_disable_prefetch`` (which counts *all* reserved requests) and never stacks.
+    """
+    channel.qos.can_consume = lambda: room() > 0
+    channel.qos.can_consume_max_estimate = lambda: max(room(), 0)
+
+
+def queue_size(channel: Any, queue: str) -> int:
+    """Messages ready in a virtual queue, where asking costs no round trip."""
+    return int(channel._size(queue))
+
+
+def polling_interval(connection: Any) -> float | None:
+    """Seconds between two looks of a transport that polls; ``None`` where it is woken."""
+    if connection.transport.driver_type in ("redis", "amqp"):
+        return None
+    return float(getattr(connection.transport, "polling_interval", None) or 1.0)
+
+
+def goes_back_alone(message: Any) -> bool:
+    """Whether giving a message back reaches its own queue only.
+
+    A virtual channel publishes it anew, to *every* queue that its exchange and key are bound to.
+    """
+    info = message.delivery_info
+    return len(message.channel._lookup(info["exchange"], info["routing_key"])) == 1
+
+
+def return_to_broker(message: Any) -> None:
+    """Give an unacknowledged message back, to the *front* of its queue where there is a choice.
+
+    On Redis ``requeue`` pushes to the end that is read last, ``restore_by_tag`` to the one that is
+    read first. RabbitMQ puts a requeued message back where it was.
+    """
+    qos: Any = getattr(message.channel, "qos", None)
+    if not hasattr(qos, "restore_by_tag"):
+        message.requeue()
+        return
+    qos.restore_by_tag(message.delivery_tag)
+    qos._quick_ack(message.delivery_tag)
+    message._state = "REQUEUED"
+
+
+def active_queues(consumer: Any) -> list[str]:
+    """The names of the queues that ``consumer`` was asked to consume from."""
+    return list(consumer._active_tags)

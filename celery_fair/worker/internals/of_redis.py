@@ -1,0 +1,217 @@
+"""kombu's Redis transport, and redis-py: read in kombu 5.5.2 to 5.7.0, redis-py 4.5.2 to 8.1.0."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+SOCKET_TIMEOUT_SECONDS = 1.0
+REDIS_POLLER = "Transport.register_with_event_loop.<locals>.on_poll_start"
+
+
+def gate_redis_channel(channel: Any, room: Callable[[], int]) -> None:
+    """As ``gate_channel``, but never shut while a BRPOP is in flight.
+
+    Its reply may carry a message that Redis has already popped. kombu would leave it in the socket
+    until the gate opens, and a SIGKILL would lose it; so only *new* BRPOPs are withheld.
+    """
+    channel.qos.can_consume = lambda: bool(channel._in_poll) or room() > 0
+
+
+def is_pulling(channel: Any) -> bool:
+    """Whether a BRPOP of this channel is in flight."""
+    return bool(channel._in_poll)
+
+
+def share_connections(channel: Any, other: Any) -> None:
+    """Let two channels of one connection acknowledge through the same pooled Redis connection."""
+    channel._pool = other.pool
+
+
+def pull_in_order(channel: Any, queues: Callable[[], list[str]]) -> None:
+    """Send each BRPOP of ``channel`` with all keys of the first queue before those of the next.
+
+    kombu itself sorts by priority step first and by queue second.
+    """
+
+    def start(timeout: float | None = None) -> None:
+        keys = [key for queue in queues() for key in redis_keys(channel, queue, prefixed=False)]
+        if not keys:
+            return
+        connection = channel.client.connection
+        channel._in_poll = connection
+        channel._brpop_sent_at = time.monotonic()
+        # kombu < 5.7 has no such setting, and waits for a second.
+        command = ["BRPOP", *keys, timeout or getattr(channel, "brpop_timeout", 1) or 0]
+        if channel.global_keyprefix:
+            command = channel.client._prefix_args(command)
+        connection.send_command(*command)
+
+    channel._brpop_start = start
+
+
+def redis_keys(channel: Any, queue: str, prefixed: bool = True) -> list[str]:
+    """The Redis keys that hold ``queue``: one list a priority step."""
+    prefix = channel.global_keyprefix if prefixed else ""
+    return [f"{prefix}{channel._q_for_pri(queue, step)}" for step in channel.priority_steps]
+
+
+def settle_redis_channel(channel: Any) -> None:
+    """Read what a lost connection still owes, so that ``Channel.close`` does not raise.
+
+    A pending BRPOP makes ``close`` read its reply; with two lanes the first error aborts the
+    other's clean-up, and everything unacknowledged waits for the visibility timeout.
+    """
+    connection = channel._in_poll
+    if not connection:
+        return
+    with contextlib.suppress(Exception):
+        connection._sock.settimeout(SOCKET_TIMEOUT_SECONDS)
+    with contextlib.suppress(Exception):
+        channel._brpop_read()
+    channel._in_poll = None
+
+
+def finish_redis_channel(channel: Any) -> None:
+    """Read the reply of a BRPOP in flight while its consumer still takes the message.
+
+    ``Channel.close`` would read it too, and hand a message without a consumer to any channel of the
+    connection that is still open. For the last one that is none: the message would be gone.
+    """
+    if channel._in_poll:
+        with contextlib.suppress(Exception):  # Empty, after ``brpop_timeout`` at the most
+            channel._brpop_read()
+
+
+class Unnoted(NamedTuple):
+    """A message that Redis has popped, and that was not noted as unacknowledged."""
+
+    tag: str
+    payload: Any
+    exchange: str
+    routing_key: str
+
+
+def keep_unnoted(channel: Any, kept: deque[Unnoted]) -> None:
+    """Keep what was popped when the connection is lost before it could be noted.
+
+    It is in no key of Redis then, and kombu forgets it: a message for nearly every BRPOP under way
+    when a busy broker restarts, late ack or not.
+    """
+    append = channel.qos.append
+
+    def noting(message: Any, delivery_tag: str) -> None:
+        try:
+            append(message, delivery_tag)
+        except Exception:
+            info = message.delivery_info
+            kept.append(Unnoted(delivery_tag, message._raw, info["exchange"], info["routing_key"]))
+            raise
+
+    channel.qos.append = noting
+
+
+def return_unnoted(channel: Any, kept: deque[Unnoted]) -> None:
+    """Put them back to the front of their queues; raises if this connection is lost too."""
+    while kept:
+        unnoted = kept[0]
+        with channel.conn_or_acquire() as client:
+            if client.hget(channel.unacked_key, unnoted.tag):  # only the answer was lost
+                channel.qos.restore_by_tag(unnoted.tag, client)
+            else:
+                with client.pipeline() as pipe:
+                    channel._do_restore_message(
+                        unnoted.payload, unnoted.exchange, unnoted.routing_key, pipe
+                    )
+                    pipe.execute()
+        kept.popleft()
+
+
+def unwatch_before_closing(channel: Any) -> None:
+    """Have a lost connection leave epoll before redis-py closes its socket.
+
+    kombu tries it after, in vain. A pool child that was forked meanwhile has the socket open still,
+    so that epoll goes on telling of it, under a number that the next connection is given: a BRPOP
+    is read that has no reply, and the loop waits for it, for a second or for ever.
+    """
+    # The channel's own class, made for its ``disconnect``.
+    connection_class, cycle = channel.async_pool.connection_class, channel.connection.cycle
+    disconnect = connection_class.disconnect
+
+    def unwatch_first(connection: Any, *args: Any, **kwargs: Any) -> None:
+        with contextlib.suppress(Exception):  # not connected, or not watched
+            cycle.poller.unregister(connection._sock)
+        disconnect(connection, *args, **kwargs)
+
+    connection_class.disconnect = unwatch_first
+
+
+def forget_pollers(hub: Any) -> None:
+    """Take out of the loop what kombu's Redis transport leaves in it with each connection.
+
+    Called at each turn, for ever, it also keeps a lost connection's channels alive, with their
+    sockets and whatever hangs on them.
+    """
+    for callback in list(hub.on_tick):
+        if getattr(callback, "__qualname__", "") == REDIS_POLLER:
+            hub.on_tick.discard(callback)
+
+
+def wake_redis_poller(connection: Any, fileno: int, drain: Callable[[], None]) -> None:
+    """Let ``fileno`` interrupt ``drain_events`` of a pool without a hub (gevent, eventlet)."""
+    cycle = connection.transport.cycle
+    get, handle_event = cycle.get, cycle.handle_event
+
+    def get_awake(*args: Any, **kwargs: Any) -> Any:
+        drain()
+        return get(*args, **kwargs)
+
+    def handle_other_event(fd: int, event: int) -> Any:
+        # kombu < 5.7 would look for its channel.
+        return (None, cycle) if fd == fileno else handle_event(fd, event)
+
+    cycle.get, cycle.handle_event = get_awake, handle_other_event
+    cycle.poller.register(fileno, cycle.eventflags)
+
+
+def redis_link_connection(channel: Any) -> Any:
+    """A connected ``redis.Connection`` of the channel's own pool, for reads that do not block."""
+    pool = channel.client.connection_pool
+    try:
+        return pool.get_connection()
+    except TypeError:  # redis-py < 5.3 wants the name of a command, later ones warn of it
+        return pool.get_connection("LLEN")
+
+
+def redis_fileno(connection: Any) -> int:
+    """The descriptor of a connected ``redis.Connection``."""
+    return int(connection._sock.fileno())
+
+
+def redis_send(connection: Any, commands: Iterable[tuple[Any, ...]]) -> None:
+    """Send commands without waiting for their replies."""
+    connection.send_packed_command(connection.pack_commands(commands))
+
+
+def redis_receive(connection: Any, replies: int) -> list[Any]:
+    """Read that many replies; an error reply stands in its place."""
+    received: list[Any] = []
+    for _ in range(replies):
+        try:
+            received.append(connection.read_response())
+        except connection_error_types():
+            raise
+        except Exception as error:  # a reply such as WRONGTYPE
+            received.append(error)
+    return received
+
+
+def connection_error_types() -> tuple[type[BaseException], ...]:
+    """What redis-py raises when the connection, not the command, has failed."""
+    from redis.exceptions import ConnectionError as RedisConnectionError
+    from redis.exceptions import TimeoutError as RedisTimeoutError
+
+    return (RedisConnectionError, RedisTimeoutError, OSError)
