@@ -76,7 +76,7 @@ class Hooks:
         message = getattr(self._c.task_consumer, "receiving", None)
         if message is not None:
             fields["fair_kind"] = message.fair_lane.kind
-            fields["fair_queue"] = (message.delivery_info or {}).get("routing_key")
+            fields["fair_queue"] = internals.queue_of(message)
         send(type, **fields)
 
     def _apply_eta_task(self, apply: Callable[[Any], Any], request: Any) -> None:

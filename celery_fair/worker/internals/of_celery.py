@@ -38,7 +38,10 @@ def was_revoked(request: Any) -> bool:
 
 
 def queue_of(request: Any) -> str | None:
-    """The routing key it came by, which is its queue's name unless somebody bound it otherwise."""
+    """The routing key that a request or its message came by.
+
+    It is the queue's name, unless somebody has bound the queue otherwise.
+    """
     key = (request.delivery_info or {}).get("routing_key")
     return key if key is None else str(key)[:LONGEST_KEY]
 
