@@ -76,8 +76,9 @@ class Slot:
 
     def withdraw(self) -> None:
         """Give back the slot of a task that the pool was never given: it was dropped."""
-        self.outcome = WITHDRAWN
-        self.release()
+        if self in self._slots.taken:  # else it ran, and was revoked after its end
+            self.outcome = WITHDRAWN
+            self.release()
 
     def overrun(self, soft: bool, *_: Any) -> None:
         """Its time limit has come, where that is all that is told of its end."""

@@ -50,6 +50,16 @@ def test_a_slot_is_given_back_whatever_its_callback_was_given(odd):
     assert len(freed) == 2
 
 
+def test_a_slot_that_was_given_back_cannot_be_withdrawn():
+    slots, _ = _slots()
+    ran, parked = slots.take(BATCH, _request(), 1.0), slots.take(BATCH, _request(), 1.0)
+    ran.end((0, "a result", 0.1))
+    for slot in (ran, parked):
+        slot.withdraw()
+    assert (ran.outcome, parked.outcome) == ("succeeded", "withdrawn")
+    assert list(slots.finished) == [ran, parked]
+
+
 def test_two_dispatches_of_one_request_are_two_slots():
     """A retry reuses the task id, and here even the request."""
     slots, _ = _slots()
