@@ -22,7 +22,7 @@ def app(broker):
 
 
 def _ended(entries):
-    """Celery takes a child for idle until it has accepted its job, and may shrink the pool by it."""
+    """Celery takes a child for idle until it has accepted its job, and may end it to shrink."""
     return sum(
         entry.event == "finish" or "SystemExit" in str(entry.more.get("error")) for entry in entries
     )
