@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Mapping, Sequence
-from itertools import accumulate
+from collections.abc import Mapping
 from typing import Any, Final
 
-from celery_fair.observe.counts import BOUNDS
+from celery_fair.observe.counts import BOUNDS, quantile
 from celery_fair.policy.kinds import KINDS, Kind
 
 CELL_SECONDS: Final = 10.0
@@ -18,24 +16,6 @@ NOW_SECONDS: Final = 30.0
 
 Counts = dict[Kind, list[int]]
 """How many tasks of each kind fell into each bucket of `BOUNDS`."""
-
-
-def quantile(counts: Sequence[int], q: float) -> float | None:
-    """Return the quantile of a histogram in seconds; ``None`` of an empty one.
-
-    Interpolated inside its bucket as Prometheus does it (``histogram_quantile``); in the last
-    bucket, which has no upper end, it is that bucket's lower one.
-    """
-    ends = list(accumulate(counts))
-    if not ends or ends[-1] <= 0:
-        return None
-    rank = q * ends[-1]
-    place = bisect_left(ends, rank)
-    if place >= len(BOUNDS):
-        return BOUNDS[-1]
-    low = BOUNDS[place - 1] if place else 0.0
-    before = ends[place] - counts[place]
-    return low + (BOUNDS[place] - low) * (rank - before) / counts[place]
 
 
 def difference(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> Counts:

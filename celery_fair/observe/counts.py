@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from typing import Any, Final, Protocol
 
 from celery_fair.policy.kinds import KINDS, Kind
@@ -43,6 +44,24 @@ class Histogram:
 
     def report(self) -> dict[str, object]:
         return {"buckets": list(self.buckets), "sum": round(self.sum_seconds, 6)}
+
+
+def quantile(counts: Sequence[int], q: float) -> float | None:
+    """Return the quantile of a histogram in seconds; ``None`` of an empty one.
+
+    Interpolated inside its bucket as Prometheus does it (``histogram_quantile``); in the last
+    bucket, which has no upper end, it is that bucket's lower one.
+    """
+    ends = list(accumulate(counts))
+    if not ends or ends[-1] <= 0:
+        return None
+    rank = q * ends[-1]
+    place = bisect_left(ends, rank)
+    if place >= len(BOUNDS):
+        return BOUNDS[-1]
+    low = BOUNDS[place - 1] if place else 0.0
+    before = ends[place] - counts[place]
+    return low + (BOUNDS[place] - low) * (rank - before) / counts[place]
 
 
 class End(Protocol):

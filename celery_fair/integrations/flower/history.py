@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from celery_fair import KINDS, Kind
-from celery_fair.observe.counts import BOUNDS
+from celery_fair.observe.counts import BOUNDS, quantile
 
 STEP_SECONDS: Final = 10.0
 STEPS: Final = 90
@@ -104,16 +104,5 @@ def _idle(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> dict[st
 
 
 def _p95(histograms: Iterable[list[int]]) -> float | None:
-    """Between the bounds of its bucket as if waits were spread evenly, as Prometheus has it."""
-    counts = [sum(column) for column in zip(*histograms, strict=True)]
-    rank, below = sum(counts) * QUANTILE, 0
-    if not rank:
-        return None
-    for index, count in enumerate(counts):
-        if count and below + count >= rank:
-            if index == len(BOUNDS):
-                break
-            low = BOUNDS[index - 1] if index else 0.0
-            return round(low + (BOUNDS[index] - low) * (rank - below) / count, 5)
-        below += count
-    return BOUNDS[-1]
+    found = quantile([sum(column) for column in zip(*histograms, strict=True)], QUANTILE)
+    return None if found is None else round(found, 5)

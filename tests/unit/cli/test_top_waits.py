@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from celery_fair.cli.top_waits import CELL_SECONDS, CELLS, Waits, difference, quantile
-from celery_fair.observe.counts import BOUNDS
+from celery_fair.cli.top_waits import CELL_SECONDS, CELLS, Waits, difference
+from celery_fair.observe.counts import BOUNDS, quantile
 from tests.unit.cli.replies import kind, report
 
 
