@@ -20,7 +20,7 @@ class TaskInfo(NamedTuple):
     """One task as far as it has come; times are epoch seconds, ``None`` while not reached.
 
     ``name`` and ``id`` are Celery's. ``mode`` is the gate's when the task was dispatched, and
-    ``outcome`` one of `OUTCOMES`. Arguments and results are never here.
+    ``outcome`` a word of `celery_fair.observe.endings`. Arguments and results are never here.
     """
 
     kind: Kind

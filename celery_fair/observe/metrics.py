@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, Literal, NamedTuple
 
+from celery_fair.observe.endings import DROPS, OUTCOMES
 from celery_fair.observe.reading import (
     Reader,
     Samples,
@@ -29,7 +30,6 @@ from celery_fair.observe.reading import (
 )
 from celery_fair.policy.idle import Idle
 from celery_fair.policy.load import Mode
-from celery_fair.worker.outcomes import DROPS, OUTCOMES
 
 PREFIX: Final = "celery_fair_"
 

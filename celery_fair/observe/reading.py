@@ -13,10 +13,10 @@ from math import isfinite
 from typing import Any, Final, NamedTuple
 
 from celery_fair.observe.counts import BOUNDS
+from celery_fair.observe.endings import FAILED, OUTCOMES, SUCCEEDED
 from celery_fair.policy.gate import CAUSES
 from celery_fair.policy.kinds import KINDS
 from celery_fair.policy.load import Mode
-from celery_fair.worker.outcomes import FAILED, OUTCOMES, SUCCEEDED
 
 LABEL_LENGTH: Final = 200
 

@@ -6,9 +6,10 @@ import time
 from time import monotonic
 
 from celery_fair.observe.counts import Counts
+from celery_fair.observe.endings import DROPS, OUTCOMES
 from celery_fair.observe.waits import Waits
 from celery_fair.policy.kinds import KINDS, Kind
-from celery_fair.worker.outcomes import DROPS, OUTCOMES, unsaid
+from celery_fair.worker.outcomes import unsaid
 from celery_fair.worker.slots import Slot
 
 

@@ -9,8 +9,8 @@ from celery import signals
 from celery_fair.app import Fair
 from celery_fair.headers import FairHeader
 from celery_fair.observe.counts import Counts
+from celery_fair.observe.endings import EXPIRED, REVOKED
 from celery_fair.observer import TaskInfo
-from celery_fair.worker.outcomes import EXPIRED, REVOKED
 
 
 class Drops:

@@ -8,27 +8,19 @@ from billiard.einfo import ExceptionWithTraceback
 from billiard.exceptions import Terminated, TimeLimitExceeded, WorkerLostError
 from celery.exceptions import Ignore, Reject, Retry
 
+from celery_fair.observe.endings import (
+    CANCELLED,
+    FAILED,
+    IGNORED,
+    LOST,
+    REJECTED,
+    REQUEUED,
+    RETRIED,
+    REVOKED,
+    SUCCEEDED,
+    TIME_LIMIT,
+)
 from celery_fair.worker import internals
-
-SUCCEEDED: Final = "succeeded"
-FAILED: Final = "failed"
-RETRIED: Final = "retried"
-REJECTED: Final = "rejected"
-REQUEUED: Final = "requeued"
-IGNORED: Final = "ignored"
-TIME_LIMIT: Final = "time_limit"
-REVOKED: Final = "revoked"
-CANCELLED: Final = "cancelled"
-LOST: Final = "lost"
-
-OUTCOMES: Final = (
-    SUCCEEDED, FAILED, RETRIED, REJECTED, REQUEUED, IGNORED, TIME_LIMIT, REVOKED, CANCELLED, LOST
-)  # fmt: skip
-"""Lost: its child died, or nobody ever said how it ended."""
-
-EXPIRED: Final = "expired"
-DROPS: Final = (REVOKED, EXPIRED)
-"""How a task can end without a slot."""
 
 WITHDRAWN: Final = "withdrawn"
 """Of a slot whose task was dropped while prefork had it parked: it is counted among the drops."""

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable, Iterator
 from time import monotonic
 from typing import Any
 
+from celery_fair.observe.endings import SUCCEEDED, TIME_LIMIT
 from celery_fair.policy.kinds import Kind
 from celery_fair.policy.load import Mode
 from celery_fair.worker.fatal import Fatal
-from celery_fair.worker.outcomes import SUCCEEDED, TIME_LIMIT, WITHDRAWN, outcome_of
+from celery_fair.worker.outcomes import WITHDRAWN, outcome_of
 
 
 class Slot:

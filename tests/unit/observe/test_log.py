@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from celery_fair.observe.endings import DROPS, OUTCOMES
 from celery_fair.observe.log import GATE, LONGEST_ID, TASKS, TaskLog, task_fields
 from celery_fair.observer import HOOKS, GateChange, TaskInfo
-from celery_fair.worker.outcomes import DROPS, OUTCOMES
 
 TASK = TaskInfo(
     "batch", "shop.report", "id-1", "celery.batch", 100.0, 101.0, 102.5, 103.0, "open", "succeeded"

@@ -8,11 +8,11 @@ import re
 import pytest
 
 from celery_fair.observe.counts import BOUNDS
+from celery_fair.observe.endings import DROPS, OUTCOMES
 from celery_fair.observe.metrics import EXPORTER, METRICS, UNREAD, documented
 from celery_fair.observe.reading import OTHER, label
 from celery_fair.policy.gate import CAUSES
 from celery_fair.policy.idle import Idle
-from celery_fair.worker.outcomes import DROPS, OUTCOMES
 from tests.unit.observe.workers import facts, histogram, kind, source, task
 
 KINDS = ("interactive", "batch")

@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 
 from celery_fair.cli.exporter import PORT
+from celery_fair.observe.endings import DROPS, OUTCOMES
 from celery_fair.observe.metrics import table
 from celery_fair.observe.reading import OTHER
 from celery_fair.policy.gate import CAUSES
 from celery_fair.policy.idle import Idle
-from celery_fair.worker.outcomes import DROPS, OUTCOMES
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")

@@ -9,9 +9,9 @@ from celery import Celery, signals
 
 from celery_fair import Fair, Observer
 from celery_fair.observe.counts import Counts
+from celery_fair.observe.endings import DROPS, OUTCOMES
 from celery_fair.policy.kinds import BATCH, INTERACTIVE
 from celery_fair.worker.drops import Drops
-from celery_fair.worker.outcomes import DROPS, OUTCOMES
 
 
 class Told(Observer):

@@ -10,7 +10,8 @@ from billiard.exceptions import Terminated, TimeLimitExceeded, WorkerLostError
 from celery.exceptions import Ignore, Reject, Retry
 from celery.worker import state
 
-from celery_fair.worker.outcomes import DROPS, OUTCOMES, outcome_of
+from celery_fair.observe.endings import DROPS, OUTCOMES
+from celery_fair.worker.outcomes import outcome_of
 
 
 def request(revoked=False, cancelled=False, id="id"):

@@ -1,0 +1,25 @@
+"""How a task can end, in the words of log, facts and metrics."""
+
+from __future__ import annotations
+
+from typing import Final
+
+SUCCEEDED: Final = "succeeded"
+FAILED: Final = "failed"
+RETRIED: Final = "retried"
+REJECTED: Final = "rejected"
+REQUEUED: Final = "requeued"
+IGNORED: Final = "ignored"
+TIME_LIMIT: Final = "time_limit"
+REVOKED: Final = "revoked"
+CANCELLED: Final = "cancelled"
+LOST: Final = "lost"
+
+OUTCOMES: Final = (
+    SUCCEEDED, FAILED, RETRIED, REJECTED, REQUEUED, IGNORED, TIME_LIMIT, REVOKED, CANCELLED, LOST
+)  # fmt: skip
+"""Lost: its child died, or nobody ever said how it ended."""
+
+EXPIRED: Final = "expired"
+DROPS: Final = (REVOKED, EXPIRED)
+"""How a task can end without a slot."""
