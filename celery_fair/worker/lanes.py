@@ -87,8 +87,12 @@ class Lane:
     def room(self) -> int:
         """How many more messages the lane may take; the hot path of ``can_consume``."""
         room = self.credit - len(self.held) - self.limited
-        if self.scheduled >= self.scheduled_limit or self.limited >= self.limited_limit:
+        if self.scheduled >= self.scheduled_limit:
             return min(room, 0)
+        if (
+            self.limited
+        ):  # what comes next may have to wait for its rate too
+            return min(room, self.limited_limit - self.limited)
         return room
 
     def grant(self, credit: int, now: float) -> None:

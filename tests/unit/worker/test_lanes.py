@@ -79,8 +79,11 @@ def test_a_lane_without_room_knows_nothing_of_the_broker():
 def test_behind_a_rate_limit_waits_no_more_than_its_limit_whatever_the_credit():
     lane = Lane(BATCH, now=0.0, scheduled_limit=10, limited_limit=3)
     lane.grant(50, now=0.0)
+    assert lane.room() == 50
+    lane.limited = 1
+    assert lane.room() == 2
     lane.limited = 2
-    assert lane.room() == 48
+    assert lane.room() == 1
     lane.limited = 3
     assert lane.room() == 0
 
