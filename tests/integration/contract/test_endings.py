@@ -87,7 +87,7 @@ def test_a_system_exit_ends_the_child_and_gives_its_slot_back(start, app, journa
     worker = start("prefork")
     count = 100 if full else 4
     publish(app, "b.exiting", labels("exit", count))
-    journal.wait_count(count, "error", timeout=200)
+    journal.wait_started(*labels("exit", count), timeout=200)
     assert _outcomes(_wait_free(app, worker))["batch"] == {"lost": count}
     _runs_as_before(app, journal)
 
@@ -101,7 +101,7 @@ def test_soft_and_hard_time_limits_give_their_slots_back(pool, start, app, journ
     soft = {"soft_time_limit": 1} if pool == "prefork" else {}
     publish(app, "b.sleep", labels("soft", count), 60, time_limit=2, **soft)
     publish(app, "b.sleep", labels("hard", count), 60, time_limit=1)
-    journal.wait_count(2 * count, "start", timeout=20 + 3 * count)
+    journal.wait_started(*labels("soft", count), *labels("hard", count), timeout=20 + 3 * count)
     outcomes = _outcomes(_wait_free(app, worker))["batch"]
     # A soft limit is an exception in the task; only prefork has one.
     expected = {"time_limit": count, "failed": count} if soft else {"time_limit": 2 * count}
@@ -123,7 +123,8 @@ def test_killed_children_give_their_slots_back(start, app, journal, full):
     worker = start("prefork")
     count = 200 if full else 20
     publish(app, "b.dying", labels("dying", count))
-    journal.wait_count(count, "start", timeout=40 + 3 * count)
+    # By name: a child that dies before its acceptance is read has its job given to another.
+    journal.wait_started(*labels("dying", count), timeout=40 + 3 * count)
     assert _outcomes(_wait_free(app, worker))["batch"] == {"lost": count}
     _runs_as_before(app, journal)
 
