@@ -89,9 +89,7 @@ class Lane:
         room = self.credit - len(self.held) - self.limited
         if self.scheduled >= self.scheduled_limit:
             return min(room, 0)
-        if (
-            self.limited
-        ):  # what comes next may have to wait for its rate too
+        if self.limited:  # what comes next may have to wait for its rate too
             return min(room, self.limited_limit - self.limited)
         return room
 
