@@ -5,9 +5,11 @@ from __future__ import annotations
 from celery_fair.app import Fair
 from celery_fair.errors import (
     AlreadyInstalled,
+    BadOption,
     FairError,
     FairWarning,
     NotInstalled,
+    QueueTimeout,
     SettingsError,
     UnknownKind,
 )
@@ -40,7 +42,9 @@ __all__ = (  # noqa: RUF022 - grouped, not sorted
     "FairError",
     "FairWarning",
     "AlreadyInstalled",
+    "BadOption",
     "NotInstalled",
+    "QueueTimeout",
     "SettingsError",
     "UnknownKind",
 )

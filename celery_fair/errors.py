@@ -40,6 +40,37 @@ class UnknownKind(FairError, ValueError):  # noqa: N818 - named for what happene
         super().__init__(f"{where}: expected {expected}, got {kind!r}{hint}")
 
 
+class BadOption(FairError, ValueError):  # noqa: N818
+    """An option of a call or of a task can't be used: give it a value of those that are named."""
+
+    def __init__(self, where: str, expected: str, got: object) -> None:
+        self.where = where
+        self.expected = expected
+        self.got = got
+        super().__init__(f"{where}: expected {expected}, got {got!r}")
+
+
+class QueueTimeout(FairError):  # noqa: N818
+    """The task was not run: it had waited in its queue for longer than it was allowed to.
+
+    Seconds, by the publisher's and the worker's clocks. The three are also the exception's
+    ``args``, of which every result serializer makes it anew.
+    """
+
+    def __init__(self, kind: str, waited_seconds: float, timeout_seconds: float) -> None:
+        self.kind = kind
+        self.waited_seconds = waited_seconds
+        self.timeout_seconds = timeout_seconds
+        super().__init__(kind, waited_seconds, timeout_seconds)
+
+    def __str__(self) -> str:
+        return (
+            f"not run: this {self.kind} task had waited {self.waited_seconds:.3g} s, longer than "
+            f"its timeout of {self.timeout_seconds:g} s; add workers, publish less, or allow a "
+            f"longer wait by {self.kind}_timeout_seconds or timeout_seconds="
+        )
+
+
 class NotInstalled(FairError, RuntimeError):  # noqa: N818
     """No Fair is installed in the Celery app: call Fair(app) where the app is made."""
 

@@ -41,6 +41,8 @@ class FairHeader(NamedTuple):
     covers_children: bool = False
     #: The kind is that of the task that published this one: traces show it.
     inherited: bool = False
+    #: How long this call may wait for a slot, in seconds; None if the call didn't say.
+    timeout_seconds: float | None = None
 
     @classmethod
     def read(cls, headers: Mapping[str, Any] | None) -> FairHeader | None:
@@ -72,6 +74,7 @@ class FairHeader(NamedTuple):
                 _text(get("tenant")),
                 get("covers_children") is True,
                 get("inherited") is True,
+                _timeout(get("timeout_seconds")),
             )
         except Exception:  # hostile mappings may raise anything; a worker must outlive them
             return None
@@ -89,6 +92,8 @@ class FairHeader(NamedTuple):
             more["covers_children"] = True
         if self.inherited:
             more["inherited"] = True
+        if self.timeout_seconds is not None:
+            more["timeout_seconds"] = self.timeout_seconds
         line = f"{self.kind} {self.first_published!r}"
         return f"{line} {json.dumps(more, separators=(',', ':'))}" if more else line
 
@@ -113,6 +118,11 @@ def _time(value: object) -> float | None:
     if type(value) is float or type(value) is int:
         return float(value) if 0 <= value < MAX_TIME else None
     return None
+
+
+def _timeout(value: object) -> float | None:
+    seconds = _time(value)
+    return seconds if seconds else None  # 0 would have no task run at all
 
 
 def _text(value: object) -> str | None:

@@ -81,7 +81,7 @@ class Observer:
         """A task has left its slot; ``outcome`` says how."""
 
     def dropped(self, task: TaskInfo) -> None:
-        """A task ended without a slot: revoked, or expired (``outcome``)."""
+        """A task ended without a slot: revoked, expired or timed out (``outcome``)."""
 
     def given_back(self, task: TaskInfo) -> None:
         """A held task went back to the broker, where others may run it."""

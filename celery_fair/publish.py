@@ -10,7 +10,15 @@ from celery.utils.time import maybe_iso8601, maybe_make_aware
 
 from celery_fair.headers import FairHeader
 from celery_fair.policy.kinds import INTERACTIVE, Kind
-from celery_fair.task import BUILT_IN, NOTHING, ambient, bounded, known_kind, own_options
+from celery_fair.task import (
+    BUILT_IN,
+    NOTHING,
+    ambient,
+    bounded,
+    known_kind,
+    known_timeout,
+    own_options,
+)
 
 if TYPE_CHECKING:
     from celery_fair.app import Fair
@@ -53,22 +61,29 @@ class Publish:
         self.kept = self._kept()
         self.around = ambient.get() or NOTHING
         self.source: Source
-        self.header = self._header(asked.get("request_id"), asked.get("tenant"))
+        self.header = self._header(asked)
         self.marked: list[dict[str, Any]] = []
         self.queue: str | None = None
         """Where it went, once it has been routed."""
 
-    def _header(self, request_id: object, tenant: object) -> FairHeader:
+    def _header(self, asked: Mapping[str, Any]) -> FairHeader:
         kind, covers_children, self.source = self._kind()
         return FairHeader(
             kind=kind,
             first_published=self.kept.first_published if self.kept else self.now,
             ready_at=self._ready_at(),
-            request_id=bounded(request_id) or self._inherited("request_id"),
-            tenant=bounded(tenant) or self._inherited("tenant"),
+            request_id=bounded(asked.get("request_id")) or self._inherited("request_id"),
+            tenant=bounded(asked.get("tenant")) or self._inherited("tenant"),
             covers_children=covers_children,
             inherited=self._is_inherited(),
+            timeout_seconds=self._timeout(asked.get("timeout_seconds")),
         )
+
+    def _timeout(self, seconds: object) -> float | None:
+        """Return how long each attempt may wait; what the task declares, its worker knows."""
+        if seconds is not None:
+            return known_timeout(seconds, f"timeout_seconds= of {self.name}")
+        return self.kept.timeout_seconds if self.kept is not None else None
 
     def _inherited(self, name: Literal["request_id", "tenant"]) -> str | None:
         """Return whose work this is: what the attempt had, else the block says, else the parent."""

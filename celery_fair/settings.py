@@ -20,7 +20,7 @@ from pydantic import (
 
 from celery_fair.errors import FairWarning, SettingsError, did_you_mean
 from celery_fair.policy import PolicySettings
-from celery_fair.policy.kinds import Kind
+from celery_fair.policy.kinds import BATCH, INTERACTIVE, Kind
 
 #: Two underscores: one would meet click's own variables of the ``celery fair`` commands, and those
 #: that Kubernetes injects for a service called celery-fair.
@@ -132,6 +132,31 @@ class FairSettings(BaseModel):
         ge=1.0,
     )
 
+    interactive_timeout_seconds: Seconds | None = _setting(
+        None,
+        "seconds over 0, or none",
+        "3 to 5 is usual; a task that has waited for longer fails with QueueTimeout, and isn't run",
+        gt=0.0,
+    )
+    batch_timeout_seconds: Seconds | None = _setting(
+        None,
+        "seconds over 0, or none",
+        "600 is usual; a task that has waited for longer fails with QueueTimeout, and isn't run",
+        gt=0.0,
+    )
+    interactive_time_limit: Seconds | None = _setting(
+        None,
+        "seconds over 0, or none",
+        "a task's own time_limit beats it; none leaves Celery's task_time_limit",
+        gt=0.0,
+    )
+    batch_time_limit: Seconds | None = _setting(
+        None,
+        "seconds over 0, or none",
+        "a task's own time_limit beats it; none leaves Celery's task_time_limit",
+        gt=0.0,
+    )
+
     log_tasks: float = _setting(
         0.0,
         "a part of all tasks, from 0 to 1",
@@ -214,6 +239,16 @@ class FairSettings(BaseModel):
             return cls.model_validate(values)
         except ValidationError as error:
             raise SettingsError(_sentences(error, values, labels)) from None
+
+    @property
+    def timeouts(self) -> Mapping[Kind, float | None]:
+        """How long a task of each kind may wait for a slot, in seconds."""
+        return {INTERACTIVE: self.interactive_timeout_seconds, BATCH: self.batch_timeout_seconds}
+
+    @property
+    def time_limits(self) -> Mapping[Kind, float | None]:
+        """How long a task of each kind may run, in seconds, where it doesn't say so itself."""
+        return {INTERACTIVE: self.interactive_time_limit, BATCH: self.batch_time_limit}
 
     def policy(self, prefetch_multiplier: int) -> PolicySettings:
         """Return the part of the settings that the policy decides by."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, overload
 
 from celery import shared_task
 
-from celery_fair.errors import NotInstalled, UnknownKind
+from celery_fair.errors import BadOption, NotInstalled, UnknownKind
 from celery_fair.headers import MAX_TEXT
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS, Kind
 
@@ -22,8 +22,11 @@ if TYPE_CHECKING:
 ATTRIBUTE: Final = "_celery_fair"
 
 #: Options of a call that are ours; Celery would pass them on to the broker without a word.
-OPTIONS: Final = ("kind", "request_id", "tenant")
+OPTIONS: Final = ("kind", "request_id", "tenant", "timeout_seconds")
 
+
+#: Thirty years, in seconds.
+FOR_EVER: Final = 1e9
 
 #: Celery's own tasks; they serve others, so they never choose batch by themselves.
 BUILT_IN: Final = "celery."
@@ -61,6 +64,16 @@ def declared_kind(task: Any) -> Kind | None:
         own = vars(type(task))
         kind = own.get("kind") if "__wrapped__" in own else None
     return None if kind is None else known_kind(kind, f"kind of {task.name}")
+
+
+def known_timeout(seconds: Any, where: str = "timeout_seconds=") -> float:
+    """Return how long a task may wait, in seconds; raises `BadOption` naming ``where`` it was said.
+
+    Infinite is for ever; it travels as a number that every JSON parser reads.
+    """
+    if isinstance(seconds, (int, float)) and not isinstance(seconds, bool) and seconds > 0:
+        return min(float(seconds), FOR_EVER)
+    raise BadOption(where, "seconds over 0, or math.inf for no timeout", seconds)
 
 
 class Globs:
@@ -263,19 +276,26 @@ def fair_task(function: Callable[..., Any], /) -> Any: ...
 
 @overload
 def fair_task(
-    *, kind: Kind | None = None, **options: Any
+    *, kind: Kind | None = None, timeout_seconds: float | None = None, **options: Any
 ) -> Callable[[Callable[..., Any]], Any]: ...
 
 
-def fair_task(*args: Any, kind: Kind | None = None, **options: Any) -> Any:
+def fair_task(
+    *args: Any, kind: Kind | None = None, timeout_seconds: float | None = None, **options: Any
+) -> Any:
     """Make a task of a kind; takes all that ``celery.shared_task`` takes, or stands bare.
 
-    Without ``kind`` the task takes the kind of whoever publishes it. Raises `UnknownKind`.
+    Without ``kind`` the task takes the kind of whoever publishes it. ``timeout_seconds`` is how
+    long it may wait for a slot: after that it isn't run, and fails with `QueueTimeout`. Raises
+    `UnknownKind` and `BadOption`.
     """
     if args and not callable(args[0]):
         raise UnknownKind(args[0], KINDS, "fair_task takes its kind by name, kind=…")
     if kind is not None:
         options["fair_kind"] = known_kind(kind, "fair_task(kind=…)")
+    if timeout_seconds is not None:
+        where = "fair_task(timeout_seconds=…)"
+        options["fair_timeout_seconds"] = known_timeout(timeout_seconds, where)
     base = options.get("base")
     if base is not None:
         options["base"] = with_fair_task(base)

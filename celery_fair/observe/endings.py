@@ -21,5 +21,6 @@ OUTCOMES: Final = (
 """Lost: its child died, or nobody ever said how it ended."""
 
 EXPIRED: Final = "expired"
-DROPS: Final = (REVOKED, EXPIRED)
+TIMED_OUT: Final = "timed_out"
+DROPS: Final = (REVOKED, EXPIRED, TIMED_OUT)
 """How a task can end without a slot."""

@@ -31,10 +31,13 @@ class Arrivals:
         self.clamped = 0
         """Messages whose age was not believed."""
 
-    def stamps(self, headers: Mapping[str, Any] | None, now: float) -> tuple[float, float]:
+    def stamps(
+        self, headers: Mapping[str, Any] | None, now: float
+    ) -> tuple[float, float, float | None]:
         """Return when a message was first published, for its place in line, and ready.
 
         Epoch seconds. Where the header says nothing, or what can't be, it is the arrival: ``now``.
+        The third is how long it may wait, in seconds, if its call said so.
         """
         try:  # as nearly all of them are; FairHeader looks at everything, in three times as long
             line = headers[NAME]  # type: ignore[index]
@@ -43,21 +46,23 @@ class Arrivals:
                 at = float(published)
                 if now - OLDEST_SECONDS <= at <= now and kind in KINDS:
                     earliest = now - HEAD_START_SECONDS
-                    return (at if at > earliest else earliest), at
+                    return (at if at > earliest else earliest), at, None
         except Exception:  # hostile mappings may raise anything
             pass
         return self._checked(headers, now)
 
-    def _checked(self, headers: Mapping[str, Any] | None, now: float) -> tuple[float, float]:
+    def _checked(
+        self, headers: Mapping[str, Any] | None, now: float
+    ) -> tuple[float, float, float | None]:
         header = FairHeader.read(headers)
         if header is None:
             self._count(headers)
-            return now, now
+            return now, now, None
         place = min(max(header.first_published, now - HEAD_START_SECONDS), now)
         if header.ready_at < now - OLDEST_SECONDS:
             self.clamped += 1
-            return place, now
-        return place, header.ready_at
+            return place, now, header.timeout_seconds
+        return place, header.ready_at, header.timeout_seconds
 
     def _count(self, headers: Mapping[str, Any] | None) -> None:
         try:

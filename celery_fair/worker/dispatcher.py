@@ -18,13 +18,19 @@ from celery_fair.policy.load import Credits
 from celery_fair.worker import internals, telling
 from celery_fair.worker.arrivals import Arrivals
 from celery_fair.worker.counting import Counting
+from celery_fair.worker.deadlines import Deadlines
+from celery_fair.worker.failing import Failing
 from celery_fair.worker.lanes import Held, Lane
 from celery_fair.worker.outcomes import WITHDRAWN, unsaid
 from celery_fair.worker.pools import Pool
 from celery_fair.worker.slots import Slot, Slots
+from celery_fair.worker.timing_out import TimingOut
 from celery_fair.worker.windows import Window
 
 logger = logging.getLogger(__name__)
+
+PROBE_CREDIT = 1
+"""What a lane may pull that can start nothing, to look for tasks that are overdue."""
 
 
 class Dispatcher:
@@ -58,12 +64,17 @@ class Dispatcher:
         """How many slots autoscale may still add: Celery grows the pool only by what is held."""
         self.lock = threading.RLock()
         self.kind_of_queue = kind_of_queue
+        self.deadlines = Deadlines(dict.fromkeys(KINDS))
+        self.timing_out = TimingOut(Failing(lambda: self.wake()), self.counting.counts)
+        self.time_limits: Mapping[Kind, float | None] = {}
+        self.probing: frozenset[Kind] = frozenset()
+        """Lanes whose oldest message at the broker may be overdue."""
         self._process_task = process_task
         self._call_later = call_later
         self._pumping = False
         self._pump_again = False
         self._asking = False
-        self._granted: tuple[Credits, int, int] | None = None
+        self._granted: tuple[Credits, int, int, frozenset[Kind]] | None = None
         self._followers: list[Callable[[], None]] = []
         self._thread: int | None = None
         self._channels_thread: int | None = None
@@ -102,6 +113,7 @@ class Dispatcher:
         """Look again, at what nothing else has told since the last tick."""
         for window in self.windows.values():
             window.tick()
+        self.end_overdue()
         self.pump()
 
     def measured(self, round_trip_seconds: float) -> None:
@@ -122,16 +134,44 @@ class Dispatcher:
         if not lane.alive:
             internals.forget_request(request)
             return
-        first_published, ready_at = self.arrivals.stamps(message.headers, time.time())
-        now = monotonic()
+        epoch, now = time.time(), monotonic()
+        first_published, ready_at, said = self.arrivals.stamps(message.headers, epoch)
+        deadline = None
+        if said is not None or self.deadlines.are_declared:
+            waited = epoch - ready_at
+            deadline = self.deadlines.of(lane.kind, request.task.name, said, waited, now)
         with self.lock:
             if lane.limited and request.__dict__.pop("fair_limited", False):
                 lane.limited -= 1
-            held = lane.hold(request, first_published, ready_at, now)
+            held = lane.hold(request, first_published, ready_at, now, deadline)
+            if deadline is not None and deadline.at <= now:
+                self.end_overdue()
+                return
             if "held" in self.observers.hooks:
                 self.observers.tell("held", telling.of_held(lane.kind, held))
         if self.policy.running < self.policy.slots or self.slots.finished:
             self.pump()  # else the next to finish does it
+
+    def end_overdue(self) -> None:
+        """Fail what has waited for too long, also while no slot is free."""
+        now = monotonic()
+        with self.lock:
+            for lane in self.lanes.values():
+                for held in lane.take_overdue(now):
+                    self.timing_out.end(lane, held, now)
+
+    def ends_probe(self, lane: Lane, message: Any) -> bool:
+        """Whether what a probe has found may still wait; then so may all that came after it."""
+        epoch, now = time.time(), monotonic()
+        _, ready_at, said = self.arrivals.stamps(message.headers, epoch)
+        name = str(message.headers.get("task"))
+        deadline = self.deadlines.of(lane.kind, name, said, epoch - ready_at, now)
+        if deadline is not None and deadline.at <= now:
+            return False
+        lane.probe_at = now + self.deadlines.shortest[lane.kind] if not deadline else deadline.at
+        self.probing -= {lane.kind}
+        self.grant()
+        return True
 
     def confine_to_this_thread(self) -> None:
         """Dispatch in the consumer's thread only: under solo without a loop it runs the tasks.
@@ -177,6 +217,8 @@ class Dispatcher:
         while True:
             self._pump_again = False
             self._take_note_of_finished()
+            if self.timing_out.has_failed:
+                self._settle_timed_out()
             if self.pool.is_running() and self._dispatch():
                 self.wake()
                 break
@@ -198,6 +240,12 @@ class Dispatcher:
             if "finished" in self.observers.hooks:
                 self._tell_end(slot)
             self.counting.ended.append(slot)
+
+    def _settle_timed_out(self) -> None:
+        if self._channels_thread in (None, threading.get_ident()):
+            self.timing_out.settle()
+        else:
+            self._due = True
 
     def settle(self) -> None:
         """Have all counted that has happened until now."""
@@ -250,7 +298,11 @@ class Dispatcher:
 
     def _start(self, lane: Lane, now: float) -> None:
         kind = lane.kind
-        _, _, request, ready_at, received_at = lane.take(now)
+        held = lane.take(now)
+        _, _, request, ready_at, received_at, deadline = held
+        if deadline is not None and deadline.at <= now:
+            self.timing_out.end(lane, held, now)
+            return
         if internals.may_be_revoked(request) and request.revoked():
             return  # asked here, since ``process_task`` would swallow it with the slot
         policy = self.policy
@@ -283,6 +335,9 @@ class Dispatcher:
         slot = getattr(request, "fair_slot", None)
         if slot is None:
             return apply(*args, **options)
+        limit = self.time_limits.get(slot.kind)
+        if limit is not None and options.get("timeout") is None:
+            options["timeout"] = limit
         return self.pool.apply(apply, slot, args, options)
 
     # --- credit
@@ -290,21 +345,24 @@ class Dispatcher:
     def grant(self) -> None:
         """Hand the policy's credits to the lanes, and the lanes' room to the broker."""
         now = monotonic()
-        granting = (self.policy.credits(now), self.spare, self.policy.reserve)
+        granting = (self.policy.credits(now), self.spare, self.policy.reserve, self.probing)
         if granting != self._granted:
             self._granted = granting
             self._grant(*granting, now)
         for follow in self._followers:
             follow()
 
-    def _grant(self, credits: Credits, spare: int, reserve: int, now: float) -> None:
+    def _grant(
+        self, credits: Credits, spare: int, reserve: int, probing: frozenset[Kind], now: float
+    ) -> None:
         allowed = {INTERACTIVE: credits.interactive, BATCH: credits.batch}
         if spare:
             allowed[INTERACTIVE] += spare
             allowed[BATCH] += spare + reserve
         for kind, lane in self.lanes.items():
             if lane.alive:
-                lane.grant(allowed[kind], now)
+                lane.probing = kind in probing and allowed[kind] <= 0
+                lane.grant(PROBE_CREDIT if lane.probing else allowed[kind], now)
 
     def give_back_overdue(self, hold_seconds: float, longest_seconds: float = math.inf) -> None:
         """Return what has been held for too long: others may start it, and brokers lose patience.

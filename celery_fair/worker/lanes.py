@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import heapq
+import math
 import sys
 from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any, NamedTuple
 
 from celery_fair.policy.kinds import Kind
+from celery_fair.worker.deadlines import Deadline
 
 NO_LIMIT = sys.maxsize
 
@@ -31,6 +33,7 @@ class Held(NamedTuple):
     request: Any
     ready_at: float | None
     received_at: float
+    deadline: Deadline | None = None
 
 
 class Lane:
@@ -47,12 +50,16 @@ class Lane:
     __slots__ = (
         "alive",
         "asked_at",
+        "congested",
         "credit",
         "doubtful",
+        "empty_at",
         "held",
         "kind",
         "limited",
         "limited_limit",
+        "probe_at",
+        "probing",
         "scheduled",
         "scheduled_limit",
     )
@@ -68,6 +75,14 @@ class Lane:
         self.limited_limit = limited_limit
         self.asked_at = now
         self.alive = True
+        self.congested = False
+        """So many messages are on their way out that the next would only add to them."""
+        self.empty_at = -math.inf
+        """When the broker was last seen to have nothing."""
+        self.probe_at = -math.inf
+        """Before that time nothing at the broker can be overdue."""
+        self.probing = False
+        """Whether there is credit only to look for what is overdue."""
         self.doubtful = False
         """Whether messages were ready for it, when they were last counted."""
         self.held: list[Held] = []
@@ -87,7 +102,7 @@ class Lane:
     def room(self) -> int:
         """How many more messages the lane may take; the hot path of ``can_consume``."""
         room = self.credit - len(self.held) - self.limited
-        if self.scheduled >= self.scheduled_limit:
+        if self.scheduled >= self.scheduled_limit or self.congested:
             return min(room, 0)
         if self.limited:  # what comes next may have to wait for its rate too
             return min(room, self.limited_limit - self.limited)
@@ -101,6 +116,12 @@ class Lane:
             if not had_room:
                 self.asked_at = now
 
+    def congest(self, congested: bool, now: float) -> None:
+        """Take no more messages for a while, or take them again."""
+        if self.congested and not congested:
+            self.asked_at = now
+        self.congested = congested
+
     def is_empty(self, now: float, round_trip_seconds: float) -> bool:
         """Whether the broker has nothing: asked with room to spare, and silent for a round trip."""
         if self.held or self.room() <= 0 or not self.alive:
@@ -111,9 +132,14 @@ class Lane:
         return silent_seconds >= round_trip_seconds
 
     def hold(
-        self, request: Any, first_published: float, ready_at: float | None, now: float
+        self,
+        request: Any,
+        first_published: float,
+        ready_at: float | None,
+        now: float,
+        deadline: Deadline | None = None,
     ) -> Held:
-        held = _new(Held, (first_published, next(_sequence), request, ready_at, now))
+        held = _new(Held, (first_published, next(_sequence), request, ready_at, now, deadline))
         heapq.heappush(self.held, held)
         return held
 
@@ -135,7 +161,17 @@ class Lane:
 
     def take_held_before(self, received_at: float, takes: Callable[[Held], bool]) -> list[Held]:
         """Remove the messages received before that time of which ``takes`` is true."""
-        overdue = [held for held in self.held if held.received_at < received_at and takes(held)]
+        return self._take([h for h in self.held if h.received_at < received_at and takes(h)])
+
+    def take_overdue(self, now: float) -> list[Held]:
+        """Remove the messages whose deadline has passed."""
+        had_room = self.room() > 0
+        overdue = [h for h in self.held if h.deadline is not None and h.deadline.at <= now]
+        if overdue and not had_room:
+            self.asked_at = now
+        return self._take(overdue)
+
+    def _take(self, overdue: list[Held]) -> list[Held]:
         if overdue:
             left = set(self.held).difference(overdue)
             self.held = sorted(left)  # a sorted list is a heap

@@ -32,7 +32,7 @@ class ObservingDispatcher(Dispatcher):
         if not hasattr(request, "_message"):
             return apply(*args, **options)
         kind, now, epoch = self._kind(request), monotonic(), time.time()
-        _, ready_at = self.arrivals.stamps(internals.message_of(request).headers, epoch)
+        _, ready_at, _ = self.arrivals.stamps(internals.message_of(request).headers, epoch)
         known = None if ready_at == epoch else ready_at  # it says nothing of when it was published
         slot = self.slots.take(kind, request, now, now, known, self.policy.mode)
         self.counting.started.append(slot)

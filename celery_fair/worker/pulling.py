@@ -49,6 +49,7 @@ class Puller:
         batch_first: Callable[[], bool],
         others_may_take: Callable[[], bool],
         before_look: Callable[[], None],
+        ends_probe: Callable[[Lane, Any], bool],
         waker: Waker,
         on_queues_changed: Callable[[], None],
     ) -> None:
@@ -58,6 +59,7 @@ class Puller:
         self._batch_first = batch_first
         self._others_may_take = others_may_take
         self._before_look = before_look
+        self._ends_probe = ends_probe
         self._waker = waker
         self._on_queues_changed = on_queues_changed
         self._consumer: LaneConsumer | None = None
@@ -187,6 +189,8 @@ class Puller:
 
         Nothing has seen it yet, so no event, log line or request has to be undone.
         """
+        if lane.probing and self._ends_probe(lane, message):
+            return self._pool.is_running() and window.can_give_back(message)
         return (
             self._others_may_take()
             and lane.room() + lane.credit // 2 <= 0

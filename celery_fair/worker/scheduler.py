@@ -21,6 +21,7 @@ from celery_fair.policy import Load, Policy
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS, Kind
 from celery_fair.worker import internals
 from celery_fair.worker.consumer import LaneQoS
+from celery_fair.worker.deadlines import Deadlines
 from celery_fair.worker.dispatcher import Dispatcher
 from celery_fair.worker.drops import Drops
 from celery_fair.worker.holding import Holding
@@ -37,6 +38,8 @@ logger = logging.getLogger(__name__)
 TICK_SECONDS = 0.1
 RECOUNT_SECONDS = 1.0
 AUDIT_SECONDS = 5.0
+STOP_SECONDS = 2.0
+"""How long the end of the loop waits for a task that is being failed."""
 
 
 class Scheduler:
@@ -54,7 +57,11 @@ class Scheduler:
         self.dispatcher = make(
             self.policy, self.pool, c.on_task_request, self._call_later, fair.kind_of_queue
         )
-        self.dispatcher.observers = fair.observers
+        self.dispatcher.observers = self.dispatcher.timing_out.observers = fair.observers
+        if not self.observing:
+            self.dispatcher.time_limits = self.settings.time_limits
+            self.dispatcher.deadlines = Deadlines(self.settings.timeouts)
+            self.dispatcher.deadlines.learn(c.app.tasks)
         self.drops = Drops(fair, self.dispatcher.counting.counts)
         self.record = Record(monotonic())
         self.task_log = TaskLog(c.hostname, self.settings.log_tasks)
@@ -74,6 +81,7 @@ class Scheduler:
             batch_first=lambda: self.policy.pick(1, 1, monotonic()) == BATCH,
             others_may_take=lambda: self.measuring.fleet_workers > 1,
             before_look=self.dispatcher.before_look,
+            ends_probe=self.dispatcher.ends_probe,
             waker=self.waker,
             on_queues_changed=self._queues_changed,
         )
@@ -131,6 +139,7 @@ class Scheduler:
         if self._timer_entry is not None:
             internals.end_timer(self._timer_entry)
             self._timer_entry = None
+        self.dispatcher.timing_out.stop(STOP_SECONDS)
         if self.c.hub is not None:
             internals.forget_pollers(self.c.hub)
 
@@ -179,12 +188,25 @@ class Scheduler:
 
     def _measure(self, now: float) -> None:
         for kind, lane in self.lanes.items():
-            lane.doubtful = bool(self.measuring.count(self.queues(kind), now))
+            ready = self.measuring.count(self.queues(kind), now)
+            lane.doubtful = bool(ready)
+            if ready == 0:
+                lane.empty_at = now
+        self.dispatcher.probing = self._overdue_lanes(now)
         self.measuring.tick(
             [queue for kind in KINDS for queue in self.queues(kind)],
             now,
             interactive_empty=self._is_empty(INTERACTIVE, now),
             batch_empty=self._is_empty(BATCH, now),
+        )
+
+    def _overdue_lanes(self, now: float) -> frozenset[Kind]:
+        """Lanes whose queues have not been seen empty for as long as a task in them may wait."""
+        shortest = self.dispatcher.deadlines.shortest
+        return frozenset(
+            kind
+            for kind, lane in self.lanes.items()
+            if lane.doubtful and now >= lane.probe_at and now - lane.empty_at >= shortest[kind]
         )
 
     def _observe(self, now: float) -> None:

@@ -13,10 +13,10 @@ from celery_fair.worker.lanes import Held
 from celery_fair.worker.slots import Slot
 
 
-def of_held(kind: Kind, held: Held) -> TaskInfo:
-    """A task that waits here."""
+def of_held(kind: Kind, held: Held, outcome: str | None = None) -> TaskInfo:
+    """A task that waits here, or has ended without a slot."""
     to_epoch = time.time() - monotonic()
-    return _info(kind, held.request, held.ready_at, held.received_at + to_epoch)
+    return _info(kind, held.request, held.ready_at, held.received_at + to_epoch, outcome=outcome)
 
 
 def of_slot(slot: Slot, *, finished: bool) -> TaskInfo:

@@ -8,9 +8,13 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+from billiard.einfo import ExceptionInfo
+from celery import signals
+from celery._state import _task_stack
 from celery.worker import state
 from celery.worker.consumer.tasks import Tasks
 from celery.worker.request import Request
+from kombu.utils.encoding import safe_repr
 
 RESULT_READER = "_recv_message"
 """The generator of ``AsynPool``'s ``ResultHandler``, which stays with the loop until it has all."""
@@ -86,6 +90,48 @@ def forget_request(request: Any) -> None:
     """
     request.acknowledged = True
     state.task_ready(request)
+
+
+def fail_unrun(request: Any, error: Exception) -> None:
+    """Tell everybody that a request has failed that was never run: result, chord, errbacks, hooks.
+
+    As ``Request.on_timeout`` does it, with the task on its stack, so that errbacks inherit from it.
+    May be called by any thread; raises what a backend or a hook of the task raises.
+    """
+    task, context = request.task, request._context
+    task.request_stack.push(context)
+    _task_stack.push(task)
+    try:
+        try:
+            raise error
+        except Exception:
+            told = ExceptionInfo()
+        task.backend.mark_as_failure(
+            request.id, error, told.traceback, request=context, store_result=request.store_errors
+        )
+        task.on_failure(error, request.id, request.args, request.kwargs, told)
+        signals.task_failure.send(
+            sender=task, task_id=request.id, exception=error, args=request.args,
+            kwargs=request.kwargs, traceback=error.__traceback__, einfo=told,
+        )  # fmt: skip
+    finally:
+        _task_stack.pop()
+        task.request_stack.pop()
+        error.__traceback__ = None  # its frames hold the request
+
+
+def settle_unrun(request: Any, error: Exception) -> None:
+    """Acknowledge a request that was failed by ``fail_unrun``, as one that has failed would be."""
+    task = request.task
+    state.task_ready(request)
+    acks = getattr(task, "acks_on_failure", None)  # since 5.7; before, one flag for both
+    if acks is None:
+        acks = task.acks_on_failure_or_timeout
+    if task.acks_late and not acks:
+        request.reject(requeue=False)
+    else:
+        request.acknowledge()
+    request.send_event("task-failed", exception=safe_repr(error), traceback="")
 
 
 def event_sender(consumer: Any) -> Callable[..., Any] | None:

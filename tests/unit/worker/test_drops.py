@@ -58,7 +58,7 @@ def test_what_celery_discards_is_counted_and_told(app, fair, counts):
     fair.add_observer(told)
     revoke(app, terminated=False, expired=False)
     revoke(app, terminated=False, expired=True)
-    assert counts.dropped[BATCH] == {"revoked": 1, "expired": 1}
+    assert counts.dropped[BATCH] == {"revoked": 1, "expired": 1, "timed_out": 0}
     assert [(task.name, task.kind, task.outcome, task.enqueued_at) for task in told.tasks] == [
         ("shop.answer", "batch", "revoked", 1000.0),
         ("shop.answer", "batch", "expired", 1000.0),
