@@ -51,6 +51,10 @@ class Failing:
         """Failed, and yet to be acknowledged by the loop."""
 
     @property
+    def is_idle(self) -> bool:
+        return self._pending == 0
+
+    @property
     def is_full(self) -> bool:
         return self._pending >= PENDING
 
@@ -58,14 +62,17 @@ class Failing:
         """Have it failed soon; called by the loop, as ``settled`` and ``stop`` are."""
         self._pending += 1
         if self._thread is None:
-            _guard_forks()
-            # A queue of its own: the thread before may still be in the midst of its last.
-            self._todo = queue.SimpleQueue()
-            self._thread = threading.Thread(
-                target=self._run, args=[self._todo], name="celery-fair-failing", daemon=True
-            )
-            self._thread.start()
+            self._begin()
         self._todo.put(timed_out)
+
+    def _begin(self) -> None:
+        _guard_forks()
+        # A queue of its own: the thread before may still be in the midst of its last.
+        self._todo = queue.SimpleQueue()
+        self._thread = threading.Thread(
+            target=self._run, args=[self._todo], name="celery-fair-failing", daemon=True
+        )
+        self._thread.start()
 
     def settled(self) -> list[TimedOut]:
         """Take those that have been failed since the last time."""
@@ -89,12 +96,13 @@ class Failing:
 
     def _run(self, todo: queue.SimpleQueue[TimedOut | None]) -> None:
         for timed_out in iter(todo.get, None):
-            if timed_out.lane.alive:  # else the broker has given it to another one
-                self._fail(timed_out)
+            self._run_one(timed_out)
             self.done.append(timed_out)
             self._wake()
 
-    def _fail(self, timed_out: TimedOut) -> None:
+    def _run_one(self, timed_out: TimedOut) -> None:
+        if not timed_out.lane.alive:
+            return  # the broker has given it to another worker
         request = timed_out.held.request
         with _working:
             try:

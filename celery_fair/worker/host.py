@@ -36,6 +36,9 @@ EVERYWHERE = (
          "_message _already_revoked _already_cancelled acknowledged delivery_info expires "
          "revoked time_start",
          "requests that are held, revoked or given back"),
+    Need("celery.worker.request:Request", "_context acknowledge reject send_event store_errors",
+         "failing what has waited for too long"),
+    Need("celery._state", "_task_stack", "failing what has waited for too long"),
     Need("celery.worker.consumer:Consumer",
          "on_task_request apply_eta_task _limit_task _limit_post_eta on_decode_error",
          "holding what arrives"),

@@ -33,6 +33,11 @@ class TimingOut:
         lane.congest(self._failing.is_full, now)
 
     @property
+    def is_idle(self) -> bool:
+        """Whether all that was ended is settled."""
+        return self._failing.is_idle
+
+    @property
     def has_failed(self) -> bool:
         """Whether there is something to settle."""
         return bool(self._failing.done)

@@ -393,3 +393,13 @@ def test_a_hub_drops_its_readers_when_it_is_reset():
 
 def test_an_app_lets_its_consumer_be_taken_from_amqp():
     assert inspect.isclass(Celery(set_as_current=False).amqp.Consumer)
+
+
+def test_celery_itself_ends_tasks_in_the_main_process_as_we_end_those_that_timed_out():
+    """``fail_unrun`` and ``settle_unrun`` do what these do, in their order."""
+    timeout, failure = source(Request.on_timeout), source(Request.on_failure)
+    assert "self.task.backend.mark_as_failure(" in timeout
+    assert "request=self._context" in timeout
+    assert "store_result=self.store_errors" in timeout
+    assert "acks_on_failure" in failure  # with ``_or_timeout`` before 5.7
+    assert "self.reject(requeue=False)" in failure or "self.reject(requeue=requeue)" in failure

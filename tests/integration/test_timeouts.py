@@ -1,4 +1,4 @@
-"""A task that has waited for too long is never run: it fails without a slot, and all learn of it."""
+"""A task that has waited for too long is never run: it fails without a slot, and all hear of it."""
 
 from __future__ import annotations
 

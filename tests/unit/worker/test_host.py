@@ -51,7 +51,7 @@ def remove() -> Iterator[Callable[[str, str], None]]:
             for key, value in list(vars(holder).items()):
                 if key == name:
                     delattr(holder, name)
-                elif isinstance(value, FunctionType) and name in value.__code__.co_names:
+                elif type(value) is FunctionType and name in value.__code__.co_names:
                     setattr(holder, key, lambda *args, **kwargs: None)
                 else:
                     continue

@@ -1,0 +1,229 @@
+"""A task that has waited for too long: decided once, and never both run and failed."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from celery_fair import BadOption, QueueTimeout
+from celery_fair.policy import Policy, PolicySettings
+from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS
+from celery_fair.worker import failing, internals
+from celery_fair.worker.deadlines import Deadline, Deadlines
+from celery_fair.worker.dispatcher import Dispatcher
+from celery_fair.worker.failing import PENDING, Failing, TimedOut
+from celery_fair.worker.lanes import Lane
+from celery_fair.worker.pools import Pool
+from celery_fair.worker.windows import Window
+
+NOW = 1000.0
+
+
+# how long a task may wait
+
+
+def test_the_call_says_it_then_the_task_then_the_kind():
+    deadlines = Deadlines({INTERACTIVE: 5.0, BATCH: None})
+    deadlines.learn({"shop.hasty": SimpleNamespace(fair_timeout_seconds=2)})
+    assert deadlines.of(INTERACTIVE, "shop.hasty", 1.0, 0.0, NOW) == Deadline(NOW + 1, 1.0)
+    assert deadlines.of(INTERACTIVE, "shop.hasty", None, 0.0, NOW) == Deadline(NOW + 2, 2.0)
+    assert deadlines.of(INTERACTIVE, "shop.other", None, 0.0, NOW) == Deadline(NOW + 5, 5.0)
+    assert deadlines.of(BATCH, "shop.other", None, 0.0, NOW) is None
+
+
+def test_what_it_has_waited_before_it_came_counts():
+    deadline = Deadlines({INTERACTIVE: 5.0, BATCH: None}).of(INTERACTIVE, "a", None, 4.0, NOW)
+    assert deadline == Deadline(NOW + 1, 5.0)
+    assert deadline.waited_seconds(NOW + 3) == 7.0
+
+
+def test_the_shortest_that_a_lane_may_meet_is_known():
+    deadlines = Deadlines({INTERACTIVE: 5.0, BATCH: None})
+    assert deadlines.shortest == {INTERACTIVE: 5.0, BATCH: math.inf}
+    deadlines.of(BATCH, "a", 3.0, 0.0, NOW)
+    assert deadlines.shortest[BATCH] == 3.0
+
+
+def test_without_any_there_is_nothing_to_look_up():
+    assert not Deadlines(dict.fromkeys(KINDS)).are_declared
+
+
+@pytest.mark.parametrize("bad", [0, -1, "5", True, math.nan])
+def test_what_a_task_declares_must_be_seconds(bad):
+    with pytest.raises(BadOption, match=r"fair_timeout_seconds of a: expected seconds over 0"):
+        Deadlines({}).learn({"a": SimpleNamespace(fair_timeout_seconds=bad)})
+
+
+# failing, beside the loop
+
+
+class Request:
+    """The part of Celery's request that dispatching and failing look at."""
+
+    task = SimpleNamespace(name="shop.answer", app=SimpleNamespace(set_current=lambda: None))
+    name, id, expires, delivery_info = "shop.answer", "an-id", None, None
+    _already_revoked = False
+
+    def __init__(self, lane=None, ready_at=0.0, timeout=None) -> None:
+        more = f' {{"timeout_seconds":{timeout}}}' if timeout else ""
+        headers = {"fair": f"interactive {ready_at!r}{more}"}
+        self._message = SimpleNamespace(headers=headers, fair_lane=lane)
+
+    def revoked(self):
+        return False
+
+
+@pytest.fixture
+def failed(monkeypatch):
+    """What was failed and what was acknowledged after it, without any Celery."""
+    seen = SimpleNamespace(failed=[], settled=[])
+    monkeypatch.setattr(internals, "fail_unrun", lambda r, error: seen.failed.append(r))
+    monkeypatch.setattr(internals, "settle_unrun", lambda r, error: seen.settled.append(r))
+    monkeypatch.setattr(internals, "forget_request", lambda r: None)
+    monkeypatch.setattr(internals, "may_be_revoked", lambda r: False)
+    return seen
+
+
+def timed_out(lane):
+    held = lane.hold(Request(lane), NOW, NOW, NOW, Deadline(NOW, 1.0))
+    return TimedOut(lane, held, QueueTimeout(INTERACTIVE, 2.0, 1.0))
+
+
+def test_it_is_failed_in_a_thread_and_then_told_to_the_loop(failed):
+    done = threading.Event()
+    failing = Failing(done.set)
+    lane = Lane(INTERACTIVE, NOW, 10)
+    one = timed_out(lane)
+    failing.fail(one)
+    assert done.wait(5)
+    failing.stop(5)
+    assert failed.failed == [one.held.request]
+    assert failing.settled() == [one]
+    assert failing.settled() == []
+
+
+def test_what_cannot_be_told_is_logged_and_settled_all_the_same(monkeypatch, caplog):
+    def broken(request, error):
+        raise ConnectionError("no result backend")
+
+    monkeypatch.setattr(internals, "fail_unrun", broken)
+    done = threading.Event()
+    failing = Failing(done.set)
+    failing.fail(timed_out(Lane(INTERACTIVE, NOW, 10)))
+    assert done.wait(5)
+    failing.stop(5)
+    assert len(failing.settled()) == 1
+    assert "shop.answer[an-id] timed out in its queue, and that can't be told" in caplog.text
+
+
+def test_what_was_not_begun_as_it_stops_is_left_to_the_broker(failed, monkeypatch):
+    monkeypatch.setattr(Failing, "_begin", lambda self: None)
+    failing = Failing(lambda: None)
+    failing._thread = threading.Thread(target=lambda: None)
+    failing._thread.start()
+    failing.fail(timed_out(Lane(INTERACTIVE, NOW, 10)))
+    failing.stop(5)
+    assert failing.settled() == []
+    assert failing.is_idle
+
+
+def test_what_a_lost_connection_has_brought_is_left_to_the_broker(failed):
+    failing = Failing(lambda: None)
+    lane = Lane(INTERACTIVE, NOW, 10)
+    one = timed_out(lane)
+    lane.close()
+    failing._run_one(one)
+    assert failed.failed == []
+
+
+def test_only_so_many_are_under_way_and_then_their_lane_takes_no_more(failed, monkeypatch):
+    monkeypatch.setattr(failing.Failing, "_begin", lambda self: None)
+    busy = Failing(lambda: None)
+    lane = Lane(INTERACTIVE, NOW, 10)
+    lane.grant(5, NOW)
+    for _ in range(PENDING):
+        assert not busy.is_full
+        busy.fail(timed_out(lane))
+    assert busy.is_full
+    lane.congest(True, NOW)
+    lane.held.clear()
+    assert lane.room() == 0
+    lane.congest(False, NOW + 1)
+    assert lane.room() == 5
+    assert lane.asked_at == NOW + 1  # silent until now, since it was not asked
+
+
+# decided once
+
+
+TRIES = 100_000
+
+
+class RacingPool(Pool):
+    """Runs what it is given at once."""
+
+    def __init__(self) -> None:
+        super().__init__(SimpleNamespace(num_processes=2))
+
+    def is_running(self) -> bool:
+        return True
+
+
+def test_a_task_that_timed_out_never_also_runs(failed, monkeypatch):
+    """Loop, tick and finishing tasks in threads of their own, on deadlines that pass meanwhile."""
+    ran = []
+    dispatcher = Dispatcher(
+        Policy(PolicySettings(reserve=0), slots=2, now=time.monotonic()),
+        RacingPool(),
+        lambda request: _run(dispatcher, request, ran),
+        lambda seconds, callback: None,
+        lambda queue: INTERACTIVE,
+    )
+    dispatcher.slots.on_free = lambda: None
+    lanes = {kind: Lane(kind, time.monotonic(), 10) for kind in KINDS}
+    dispatcher.connect(lanes, {kind: Window(lane, None) for kind, lane in lanes.items()})
+    requests = []
+    stop = threading.Event()
+    threads = [
+        threading.Thread(target=_repeat, args=[stop, call])
+        for call in (dispatcher.tick, dispatcher.pump, dispatcher.end_overdue)
+    ]
+    for thread in threads:
+        thread.start()
+    for number in range(TRIES):
+        # Around the moment at which it is looked at: some are in time, and some are not.
+        timeout = 10.0 + (number % 40 - 20) * 1e-6
+        request = Request(lanes[INTERACTIVE], time.time() - 10.0, timeout)
+        requests.append(request)
+        dispatcher.on_task_request(request)
+    wait(lambda: not lanes[INTERACTIVE].held and dispatcher.timing_out.is_idle)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    dispatcher.timing_out.stop(5)
+    assert len(ran) > TRIES / 100
+    assert len(failed.settled) > TRIES / 100
+    assert sorted(map(id, [*ran, *failed.settled])) == sorted(map(id, requests))
+
+
+def _run(dispatcher, request, ran):
+    ran.append(request)
+    request.fair_slot.outcome = "succeeded"
+    request.fair_slot.release()
+
+
+def _repeat(stop, call):
+    while not stop.is_set():
+        call()
+        time.sleep(0)
+
+
+def wait(fact, seconds=60.0):
+    end = time.monotonic() + seconds
+    while not fact():
+        assert time.monotonic() < end
+        time.sleep(0.001)
