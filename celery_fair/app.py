@@ -16,6 +16,7 @@ from celery.local import Proxy
 
 from celery_fair.errors import AlreadyInstalled, NotInstalled
 from celery_fair.headers import NAME
+from celery_fair.identity import Identity, is_asked
 from celery_fair.observer import Observer, Observers, TaskInfo
 from celery_fair.policy.kinds import Kind
 from celery_fair.publish import Publish
@@ -58,6 +59,7 @@ class Fair:
         self._globs: Globs | None = None
         self._warned: set[tuple[str, str]] = set()
         self.observers = Observers()
+        self.identity = Identity(self)
         self._undo: list[Callable[[], None]] = []
         if app is not None:
             self.init_app(app)
@@ -109,6 +111,7 @@ class Fair:
         """Leave the app as it was found; messages already published keep their header."""
         while self._undo:
             self._undo.pop()()
+        self.identity.close()
         self._app = None
 
     def _replace(self, owner: Any, name: str, value: Any) -> None:
@@ -252,7 +255,10 @@ class Fair:
             _drop(options)
             return send(name, args, kwargs, **options)
         publish = self.prepare(name, args, kwargs, options)
-        with _traced(publish, name):
+        claim = publish.claim
+        if claim is not None and not claim.is_sent:
+            return claim.handle(app, options)
+        with claim or _UNTRACED, _traced(publish, name):
             result = send(name, args, kwargs, **options)
         if "queued" in self.observers.hooks:
             self.observers.tell("queued", _queued(publish, name, result.id))
@@ -269,6 +275,8 @@ class Fair:
     def prepare(self, name: str, args: Any, kwargs: Any, options: dict[str, Any]) -> Publish:
         """Turn our options of a ``send_task`` into a header and a router."""
         publish = Publish(self, name, options.get("task_type"), args, kwargs, options, time.time())
+        if is_asked(publish):
+            publish.claim = self.identity.claim(name, publish)
         publish.mark_errbacks()
         publish.release_queue()
         options["headers"] = {**(options.get("headers") or {}), NAME: publish.header.as_line()}

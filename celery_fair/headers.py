@@ -43,6 +43,8 @@ class FairHeader(NamedTuple):
     inherited: bool = False
     #: How long this call may wait for a slot, in seconds; None if the call didn't say.
     timeout_seconds: float | None = None
+    #: Which copy this is of a message of which one copy runs; retries keep it.
+    once: str | None = None
 
     @classmethod
     def read(cls, headers: Mapping[str, Any] | None) -> FairHeader | None:
@@ -75,6 +77,7 @@ class FairHeader(NamedTuple):
                 get("covers_children") is True,
                 get("inherited") is True,
                 _timeout(get("timeout_seconds")),
+                _text(get("once")),
             )
         except Exception:  # hostile mappings may raise anything; a worker must outlive them
             return None
@@ -94,6 +97,8 @@ class FairHeader(NamedTuple):
             more["inherited"] = True
         if self.timeout_seconds is not None:
             more["timeout_seconds"] = self.timeout_seconds
+        if self.once is not None:
+            more["once"] = self.once
         line = f"{self.kind} {self.first_published!r}"
         return f"{line} {json.dumps(more, separators=(',', ':'))}" if more else line
 

@@ -22,6 +22,7 @@ from celery_fair.task import (
 
 if TYPE_CHECKING:
     from celery_fair.app import Fair
+    from celery_fair.identity import Claim
 
 CHORD_UNLOCK: Final = "celery.chord_unlock"
 MAPS: Final = ("celery.map", "celery.starmap")
@@ -50,6 +51,7 @@ class Publish:
         self.name = mapped or name
         self.task = None if mapped else task
         self.args = args
+        self.kwargs = kwargs
         self.options = options
         self.now = now
         kind = asked.get("kind")
@@ -65,6 +67,10 @@ class Publish:
         self.marked: list[dict[str, Any]] = []
         self.queue: str | None = None
         """Where it went, once it has been routed."""
+        self.to_front = False
+        """Whether it goes before what waits in its queue."""
+        self.claim: Claim | None = None
+        """Of a request that is known by its id."""
 
     def _header(self, asked: Mapping[str, Any]) -> FairHeader:
         kind, covers_children, self.source = self._kind()
@@ -77,6 +83,8 @@ class Publish:
             covers_children=covers_children,
             inherited=self._is_inherited(),
             timeout_seconds=self._timeout(asked.get("timeout_seconds")),
+            # What replaces a task is another one; a retry is the same request.
+            once=self.kept.once if self.kept and self.options.get("retries") else None,
         )
 
     def _timeout(self, seconds: object) -> float | None:

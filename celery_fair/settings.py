@@ -157,6 +157,20 @@ class FairSettings(BaseModel):
         gt=0.0,
     )
 
+    deduplicate_seconds: Seconds | None = _setting(
+        None,
+        "seconds over 0, or none",
+        "a request that is sent again runs once, and for so long after it the same result answers; "
+        "none runs it each time",
+        gt=0.0,
+    )
+    state_url: str | None = _setting(
+        None,
+        "the URL of a Redis, or none",
+        "none keeps state in the broker if it is a Redis, else in the result backend",
+        min_length=1,
+    )
+
     log_tasks: float = _setting(
         0.0,
         "a part of all tasks, from 0 to 1",

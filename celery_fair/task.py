@@ -76,6 +76,17 @@ def known_timeout(seconds: Any, where: str = "timeout_seconds=") -> float:
     raise BadOption(where, "seconds over 0, or math.inf for no timeout", seconds)
 
 
+def known_keeping(seconds: Any) -> float:
+    """Return how long a result answers the same request, in seconds, 0 for never.
+
+    Raises `BadOption`.
+    """
+    if isinstance(seconds, (int, float)) and not isinstance(seconds, bool) and seconds >= 0:
+        return min(float(seconds), FOR_EVER)
+    where = "fair_task(deduplicate_seconds=…)"
+    raise BadOption(where, "seconds over 0, or 0 to run each request", seconds)
+
+
 class Globs:
     """Kinds by names and patterns of names: an exact name, else the first pattern that matches."""
 
@@ -276,18 +287,27 @@ def fair_task(function: Callable[..., Any], /) -> Any: ...
 
 @overload
 def fair_task(
-    *, kind: Kind | None = None, timeout_seconds: float | None = None, **options: Any
+    *,
+    kind: Kind | None = None,
+    timeout_seconds: float | None = None,
+    deduplicate_seconds: float | None = None,
+    **options: Any,
 ) -> Callable[[Callable[..., Any]], Any]: ...
 
 
 def fair_task(
-    *args: Any, kind: Kind | None = None, timeout_seconds: float | None = None, **options: Any
+    *args: Any,
+    kind: Kind | None = None,
+    timeout_seconds: float | None = None,
+    deduplicate_seconds: float | None = None,
+    **options: Any,
 ) -> Any:
     """Make a task of a kind; takes all that ``celery.shared_task`` takes, or stands bare.
 
     Without ``kind`` the task takes the kind of whoever publishes it. ``timeout_seconds`` is how
-    long it may wait for a slot: after that it isn't run, and fails with `QueueTimeout`. Raises
-    `UnknownKind` and `BadOption`.
+    long it may wait for a slot: after that it isn't run, and fails with `QueueTimeout`.
+    ``deduplicate_seconds`` is how long after its end its result answers the same request; with 0
+    each runs, whatever the setting of that name says. Raises `UnknownKind` and `BadOption`.
     """
     if args and not callable(args[0]):
         raise UnknownKind(args[0], KINDS, "fair_task takes its kind by name, kind=…")
@@ -296,6 +316,8 @@ def fair_task(
     if timeout_seconds is not None:
         where = "fair_task(timeout_seconds=…)"
         options["fair_timeout_seconds"] = known_timeout(timeout_seconds, where)
+    if deduplicate_seconds is not None:
+        options["fair_deduplicate_seconds"] = known_keeping(deduplicate_seconds)
     base = options.get("base")
     if base is not None:
         options["base"] = with_fair_task(base)

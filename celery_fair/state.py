@@ -1,0 +1,226 @@
+"""The Redis in which an app keeps what must outlive a process; it may be away, and nobody waits.
+
+Which one: ``state_url``, else the broker, else the result backend, whichever is a Redis first. It
+is reached as kombu or Celery would reach it, so that Sentinel, TLS, credentials and a key prefix
+are theirs. Redis Cluster isn't supported: the scripts touch keys of several slots.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from time import monotonic
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kombu import Connection
+
+from celery_fair.errors import SettingsError
+
+if TYPE_CHECKING:
+    from celery_fair.app import Fair
+
+logger = logging.getLogger(__name__)
+
+TIMEOUT_SECONDS = 0.5
+"""Bounds each call, connecting included; a web request, or a worker's loop, waits for it."""
+
+RETRY_SECONDS = 5.0
+"""How long nobody asks again after a failure: else each publish of an outage would wait anew."""
+
+BACKEND_MODULE = "celery.backends.redis"
+
+
+class StateAway(Exception):  # noqa: N818 - named for what has happened
+    """The state can't be asked now; do what is right without it."""
+
+
+class Script(NamedTuple):
+    """A Lua script that Redis runs as one step."""
+
+    text: str
+
+
+class Call(NamedTuple):
+    """One run of a script; ``keys`` are without the app's prefix, which the state adds."""
+
+    script: Script
+    keys: Sequence[str]
+    args: Sequence[str | int]
+
+
+class Connected(NamedTuple):
+    """A client of redis-py, the prefix of all keys, and how to let go of the two."""
+
+    client: Any
+    prefix: str
+    close: Callable[[], None]
+
+
+class State:
+    """Runs scripts, and says `StateAway` where it can't; safe from any thread, and after a fork.
+
+    After a failure there is silence for `RETRY_SECONDS`; then one caller tries, and the others go
+    on without. An outage is logged once, and its end too.
+    """
+
+    def __init__(self, connect: Callable[[], Connected]) -> None:
+        self._connect = connect
+        self.failures = 0
+        """Calls that failed; those left out since are not among them."""
+        self._away_until = 0.0
+        self._connected: Connected | None = None
+        self._reset()
+
+    @classmethod
+    def of(cls, fair: Fair) -> State:
+        """The state of an app; raises `SettingsError` where there is no Redis for it."""
+        return cls(connector(fair))
+
+    @property
+    def is_away(self) -> bool:
+        """Whether the last call has failed, and nobody has been answered since."""
+        return self._away_until > 0.0
+
+    def call(self, call: Call, *, insist: bool = False) -> Any:
+        """Run a script; ``insist`` is for one with a pace of its own, whom silence doesn't bind."""
+        return self.calls([call], insist=insist)[0]
+
+    def calls(self, calls: Iterable[Call], *, insist: bool = False) -> list[Any]:
+        """Run several in one round trip."""
+        now = monotonic()
+        if now < self._away_until and not insist:
+            raise StateAway
+        if self._away_until:
+            self._away_until = now + RETRY_SECONDS  # the others needn't try at the same time
+        try:
+            answers = self._run(list(calls))
+        except StateAway:
+            raise
+        except Exception as error:
+            self._failed(error)
+            raise StateAway from error
+        if self._away_until:
+            self._away_until = 0.0
+            logger.info("celery-fair: the state's Redis answers again")
+        return answers
+
+    def _run(self, calls: list[Call]) -> list[Any]:
+        if self._pid != os.getpid():
+            self._reset()
+        failures = self.failures
+        with self._lock:
+            if self.failures != failures:
+                raise StateAway  # found out by another thread while this one waited
+            if self._connected is None:
+                self._connected = self._connect()
+            client, prefix, _ = self._connected
+        if len(calls) == 1:
+            return [_run(client, prefix, calls[0])]
+        with client.pipeline(transaction=False) as pipe:
+            for call in calls:
+                pipe.eval(*_arguments(prefix, call))
+            return list(pipe.execute())
+
+    def _failed(self, error: BaseException) -> None:
+        self.failures += 1
+        if not self._away_until:
+            logger.warning(
+                "celery-fair: the state's Redis can't be asked (%s: %s): until it answers, nothing "
+                "is deduplicated, and everything runs",
+                type(error).__name__,
+                error,
+            )
+        self._away_until = monotonic() + RETRY_SECONDS
+
+    def _reset(self) -> None:
+        """Begin with no connection: one that a fork has copied is its parent's."""
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._connected = None
+
+    def close(self) -> None:
+        """Let go of the connection; the next call makes another."""
+        with self._lock:
+            connected, self._connected = self._connected, None
+        if connected is not None and self._pid == os.getpid():
+            connected.close()
+
+
+def _run(client: Any, prefix: str, call: Call) -> Any:
+    # redis-py's own Script sends EVALSHA, and the text only to a server that has not got it.
+    return client.register_script(call.script.text)(
+        keys=[prefix + key for key in call.keys], args=[prefix, *call.args]
+    )
+
+
+def _arguments(prefix: str, call: Call) -> list[Any]:
+    keys = [prefix + key for key in call.keys]
+    return [call.script.text, len(keys), *keys, prefix, *call.args]
+
+
+def connector(fair: Fair) -> Callable[[], Connected]:
+    """Return what connects to the state of an app; connects to nothing itself.
+
+    Raises `SettingsError` where there is no Redis, or no client for it.
+    """
+    app, url = fair.app, fair.settings.state_url
+    try:
+        import redis  # noqa: F401
+    except ImportError as error:
+        raise _without("the package redis", "pip install 'celery-fair[redis]'") from error
+    of_broker = app.connection_for_write().transport.driver_type == "redis"
+    if url is not None:
+        conf = app.conf
+        options = (
+            conf.broker_transport_options if of_broker else conf.result_backend_transport_options
+        )
+        return lambda: _by_kombu(Connection(url, transport_options=dict(options or {})))
+    if of_broker:
+        return lambda: _by_kombu(app.connection_for_write())
+    backend = app.backend
+    if any(base.__module__ == BACKEND_MODULE for base in type(backend).__mro__):
+        return lambda: _by_backend(backend)
+    raise _without("a Redis", "set state_url, as in 'redis://host:6379/1'")
+
+
+def _without(what: str, cure: str) -> SettingsError:
+    return SettingsError(
+        [f"deduplicate_seconds: expected {what} to keep state in, got none ({cure})"]
+    )
+
+
+def _by_kombu(connection: Any) -> Connected:
+    """Connect through a channel of kombu's (read in 5.5 to 5.7), whose pool knows all the ways."""
+    options = {**connection.transport_options, "retry_on_timeout": False}
+    for name in ("socket_timeout", "socket_connect_timeout"):
+        options[name] = min(options.get(name) or TIMEOUT_SECONDS, TIMEOUT_SECONDS)
+    connection.transport_options = options
+    try:
+        # One try: kombu's own way in would sleep between two.
+        connection.ensure_connection(max_retries=0, reraise_as_library_errors=False)
+        channel = connection.channel()
+        client, prefix = _client(channel.pool), channel.global_keyprefix or ""
+    except BaseException:
+        connection.release()
+        raise
+    return Connected(client, prefix, connection.release)
+
+
+def _by_backend(backend: Any) -> Connected:
+    """Connect as Celery's result backend does (read in 5.5 to 5.7), but with less patience."""
+    params = dict(backend.connparams)
+    for name in ("socket_timeout", "socket_connect_timeout"):
+        if name in params:  # a Unix socket knows no connect timeout
+            params[name] = min(params[name] or TIMEOUT_SECONDS, TIMEOUT_SECONDS)
+    params["retry_on_timeout"] = False
+    pool = backend._create_client(**params).connection_pool
+    prefix = backend.task_keyprefix.decode().removesuffix(type(backend).task_keyprefix)
+    return Connected(_client(pool), prefix, pool.disconnect)
+
+
+def _client(pool: Any) -> Any:
+    import redis
+
+    return redis.Redis(connection_pool=pool)
