@@ -22,5 +22,7 @@ OUTCOMES: Final = (
 
 EXPIRED: Final = "expired"
 TIMED_OUT: Final = "timed_out"
-DROPS: Final = (REVOKED, EXPIRED, TIMED_OUT)
+DUPLICATE: Final = "duplicate"
+"""A second copy of a message, whose task was started by the first."""
+DROPS: Final = (REVOKED, EXPIRED, TIMED_OUT, DUPLICATE)
 """How a task can end without a slot."""

@@ -33,11 +33,11 @@ class Arrivals:
 
     def stamps(
         self, headers: Mapping[str, Any] | None, now: float
-    ) -> tuple[float, float, float | None]:
+    ) -> tuple[float, float, FairHeader | None]:
         """Return when a message was first published, for its place in line, and ready.
 
         Epoch seconds. Where the header says nothing, or what can't be, it is the arrival: ``now``.
-        The third is how long it may wait, in seconds, if its call said so.
+        The third is the header, if it says how long the task may wait, or that it has copies.
         """
         try:  # as nearly all of them are; FairHeader looks at everything, in three times as long
             line = headers[NAME]  # type: ignore[index]
@@ -53,16 +53,18 @@ class Arrivals:
 
     def _checked(
         self, headers: Mapping[str, Any] | None, now: float
-    ) -> tuple[float, float, float | None]:
+    ) -> tuple[float, float, FairHeader | None]:
         header = FairHeader.read(headers)
         if header is None:
             self._count(headers)
             return now, now, None
+        says_more = header.timeout_seconds is not None or header.once is not None
+        said = header if says_more else None
         place = min(max(header.first_published, now - HEAD_START_SECONDS), now)
         if header.ready_at < now - OLDEST_SECONDS:
             self.clamped += 1
-            return place, now, header.timeout_seconds
-        return place, header.ready_at, header.timeout_seconds
+            return place, now, said
+        return place, header.ready_at, said
 
     def _count(self, headers: Mapping[str, Any] | None) -> None:
         try:

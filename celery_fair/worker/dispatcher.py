@@ -11,12 +11,15 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
+from celery_fair.observe.endings import DUPLICATE
 from celery_fair.observer import Observers
 from celery_fair.policy import Policy
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS, Kind
 from celery_fair.policy.load import Credits
+from celery_fair.state import State, StateAway
 from celery_fair.worker import internals, telling
 from celery_fair.worker.arrivals import Arrivals
+from celery_fair.worker.copies import Copies
 from celery_fair.worker.counting import Counting
 from celery_fair.worker.deadlines import Deadlines
 from celery_fair.worker.failing import Failing
@@ -66,6 +69,7 @@ class Dispatcher:
         self.kind_of_queue = kind_of_queue
         self.deadlines = Deadlines(dict.fromkeys(KINDS))
         self.timing_out = TimingOut(Failing(lambda: self.wake()), self.counting.counts)
+        self.copies = Copies(_no_state)
         self.time_limits: Mapping[Kind, float | None] = {}
         self.probing: frozenset[Kind] = frozenset()
         """Lanes whose oldest message at the broker may be overdue."""
@@ -139,7 +143,11 @@ class Dispatcher:
         deadline = None
         if said is not None or self.deadlines.are_declared:
             waited = epoch - ready_at
-            deadline = self.deadlines.of(lane.kind, request.task.name, said, waited, now)
+            deadline = self.deadlines.of(
+                lane.kind, request.task.name, said and said.timeout_seconds, waited, now
+            )
+            if said is not None and said.once is not None:
+                self.copies.mark(request, said.once)
         with self.lock:
             if lane.limited and request.__dict__.pop("fair_limited", False):
                 lane.limited -= 1
@@ -158,14 +166,16 @@ class Dispatcher:
         with self.lock:
             for lane in self.lanes.values():
                 for held in lane.take_overdue(now):
-                    self.timing_out.end(lane, held, now)
+                    if not self.copies.seen or self._may_run(lane, held):
+                        self.timing_out.end(lane, held, now)
 
     def ends_probe(self, lane: Lane, message: Any) -> bool:
         """Whether what a probe has found may still wait; then so may all that came after it."""
         epoch, now = time.time(), monotonic()
         _, ready_at, said = self.arrivals.stamps(message.headers, epoch)
         name = str(message.headers.get("task"))
-        deadline = self.deadlines.of(lane.kind, name, said, epoch - ready_at, now)
+        seconds = said and said.timeout_seconds
+        deadline = self.deadlines.of(lane.kind, name, seconds, epoch - ready_at, now)
         if deadline is not None and deadline.at <= now:
             return False
         lane.probe_at = now + self.deadlines.shortest[lane.kind] if not deadline else deadline.at
@@ -300,6 +310,8 @@ class Dispatcher:
         kind = lane.kind
         held = lane.take(now)
         _, _, request, ready_at, received_at, deadline = held
+        if self.copies.seen and not self._may_run(lane, held):
+            return
         if deadline is not None and deadline.at <= now:
             self.timing_out.end(lane, held, now)
             return
@@ -314,6 +326,16 @@ class Dispatcher:
         if "dispatched" in self.observers.hooks:
             self.observers.tell("dispatched", telling.of_slot(slot, finished=False))
         self.process_task(self._process_task, request)
+
+    def _may_run(self, lane: Lane, held: Held) -> bool:
+        """Whether no other copy of a task does; else this one is dropped: the other tells of it."""
+        if self.copies.may_run(held.request):
+            return True
+        self.copies.drop(held.request)
+        self.counting.counts.dropped[lane.kind][DUPLICATE] += 1
+        if "dropped" in self.observers.hooks:
+            self.observers.tell("dropped", telling.of_held(lane.kind, held, DUPLICATE))
+        return False
 
     def process_task(self, process: Callable[[Any], Any], request: Any) -> None:
         """Hand a request to the pool, and give its slot back if the pool has not got it.
@@ -387,6 +409,10 @@ class Dispatcher:
                 self.given_back[kind] += 1
                 if "given_back" in self.observers.hooks:
                     self.observers.tell("given_back", telling.of_held(kind, held))
+
+
+def _no_state() -> State:
+    raise StateAway
 
 
 def _must_go_back(window: Window, overdue_before: float, held: Held) -> bool:

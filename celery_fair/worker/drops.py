@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from celery import signals
@@ -20,8 +21,10 @@ class Drops:
         self,
         fair: Fair,
         counts: Counts,
+        copy_dropped: Callable[[str, str, object], None] = lambda id, copy, attempt: None,
     ) -> None:
         self._fair = fair
+        self._copy_dropped = copy_dropped
         self._counts = counts
         signals.task_revoked.connect(self._dropped, dispatch_uid=self._uid)
 
@@ -50,6 +53,8 @@ class Drops:
         default = header.kind if header else self._fair.settings.default_kind
         kind = self._fair.lanes.get(queue) or default
         self._counts.dropped[kind][outcome] += 1
+        if header is not None and header.once is not None:
+            self._copy_dropped(request.id, header.once, request.retries)
         observers = self._fair.observers
         if "dropped" in observers.hooks:
             ready_at = header.ready_at if header else None

@@ -9,6 +9,7 @@ from time import monotonic
 from typing import Any
 
 from celery_fair.headers import FairHeader
+from celery_fair.observe.endings import DUPLICATE
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, Kind
 from celery_fair.worker import internals, telling
 from celery_fair.worker.dispatcher import Dispatcher
@@ -19,8 +20,14 @@ class ObservingDispatcher(Dispatcher):
 
     def on_task_request(self, request: Any) -> None:
         """Note whether it would have waited here, and hand it over."""
-        kind = self._kind(request)
+        kind, copy = self._kind_and_copy(request)
         self._take_note_of_finished()
+        if copy is not None:
+            self.copies.mark(request, copy)
+            if not self.copies.may_run(request):
+                self.copies.drop(request)
+                self.counting.counts.dropped[kind][DUPLICATE] += 1
+                return
         is_batch = kind == BATCH
         if self.policy.pick(int(not is_batch), int(is_batch), monotonic()) != kind:
             self.would_have_held[kind] += 1
@@ -31,7 +38,7 @@ class ObservingDispatcher(Dispatcher):
         request = internals.request_of(options.get("callback"))
         if not hasattr(request, "_message"):
             return apply(*args, **options)
-        kind, now, epoch = self._kind(request), monotonic(), time.time()
+        (kind, _), now, epoch = self._kind_and_copy(request), monotonic(), time.time()
         _, ready_at, _ = self.arrivals.stamps(internals.message_of(request).headers, epoch)
         known = None if ready_at == epoch else ready_at  # it says nothing of when it was published
         slot = self.slots.take(kind, request, now, now, known, self.policy.mode)
@@ -53,10 +60,10 @@ class ObservingDispatcher(Dispatcher):
     def give_back_overdue(self, hold_seconds: float, longest_seconds: float = math.inf) -> None:
         """Nothing is held here."""
 
-    def _kind(self, request: Any) -> Kind:
+    def _kind_and_copy(self, request: Any) -> tuple[Kind, str | None]:
         header = FairHeader.read(internals.message_of(request).headers)
         if header is not None:
-            return header.kind
+            return header.kind, header.once
         queue = request.delivery_info.get("routing_key") or ""
         kind = self.kind_of_queue(queue)
-        return BATCH if kind == BATCH else INTERACTIVE
+        return BATCH if kind == BATCH else INTERACTIVE, None

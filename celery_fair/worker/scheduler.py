@@ -21,6 +21,7 @@ from celery_fair.policy import Load, Policy
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS, Kind
 from celery_fair.worker import internals
 from celery_fair.worker.consumer import LaneQoS
+from celery_fair.worker.copies import Copies
 from celery_fair.worker.deadlines import Deadlines
 from celery_fair.worker.dispatcher import Dispatcher
 from celery_fair.worker.drops import Drops
@@ -62,7 +63,8 @@ class Scheduler:
             self.dispatcher.time_limits = self.settings.time_limits
             self.dispatcher.deadlines = Deadlines(self.settings.timeouts)
             self.dispatcher.deadlines.learn(c.app.tasks)
-        self.drops = Drops(fair, self.dispatcher.counting.counts)
+        self.copies = self.dispatcher.copies = Copies(lambda: fair.identity.state)
+        self.drops = Drops(fair, self.dispatcher.counting.counts, self.copies.dropped)
         self.record = Record(monotonic())
         self.task_log = TaskLog(c.hostname, self.settings.log_tasks)
         if self.settings.log_tasks:
@@ -146,6 +148,7 @@ class Scheduler:
     def shutdown(self) -> None:
         """The worker ends."""
         self.stop()
+        self.copies.stop(self.dispatcher.slots)
         self.dispatcher.settle()  # what has ended since the loop did
         self.fair.observers.remove(self.task_log)
         self.drops.close()
@@ -171,6 +174,8 @@ class Scheduler:
                 self._recounted_at = now
                 self._recount_scheduled()
             self.holding.look(self.dispatcher.slots, now)
+            if self.copies.seen:
+                self.copies.tick(self.dispatcher.slots, now)
         self.dispatcher.give_back_overdue(
             self.holding.seconds(self.measuring.others_free, self.policy.fleet_reserve),
             self.holding.longest_seconds,

@@ -19,7 +19,9 @@ from celery_fair.worker.internals.of_amqp import (
     set_prefetch,
 )
 from celery_fair.worker.internals.of_celery import (
+    comes_again,
     count_no_more,
+    drop_copy,
     end_timer,
     eta_task_limit,
     event_sender,
@@ -80,10 +82,12 @@ __all__ = (
     "Unnoted",
     "active_queues",
     "ask_queue_size",
+    "comes_again",
     "connection_error_types",
     "consumer_tags",
     "count_no_more",
     "count_settled",
+    "drop_copy",
     "end_timer",
     "eta_task_limit",
     "event_sender",

@@ -92,6 +92,24 @@ def forget_request(request: Any) -> None:
     state.task_ready(request)
 
 
+def drop_copy(request: Any, other: Any) -> None:
+    """Acknowledge a request whose task another message runs, and touch nothing that is the task's.
+
+    ``other`` is the one that runs, if it is here: Celery's book by id, in which ``revoke`` looks
+    for what it should terminate, goes back to it.
+    """
+    state.task_ready(request)
+    if other is not None and is_known(other):
+        state.requests[request.id] = other
+    request.acknowledge()
+
+
+def comes_again(request: Any) -> bool:
+    """Whether the broker gives a request out again whose child was lost."""
+    task = request.task
+    return not request.acknowledged or bool(task.acks_late and task.reject_on_worker_lost)
+
+
 def fail_unrun(request: Any, error: Exception) -> None:
     """Tell everybody that a request has failed that was never run: result, chord, errbacks, hooks.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from types import SimpleNamespace
 
 import pytest
@@ -48,7 +49,10 @@ def counts(fair):
 
 def revoke(app, queue="celery.batch", header="batch 1000.0", **more):
     request = SimpleNamespace(
-        id="id-1", headers={"fair": header} if header else {}, delivery_info={"routing_key": queue}
+        id="id-1",
+        headers={"fair": header} if header else {},
+        delivery_info={"routing_key": queue},
+        retries=0,
     )
     signals.task_revoked.send(sender=app.tasks["shop.answer"], request=request, **more)
 
@@ -58,7 +62,7 @@ def test_what_celery_discards_is_counted_and_told(app, fair, counts):
     fair.add_observer(told)
     revoke(app, terminated=False, expired=False)
     revoke(app, terminated=False, expired=True)
-    assert counts.dropped[BATCH] == {"revoked": 1, "expired": 1, "timed_out": 0}
+    assert +Counter(counts.dropped[BATCH]) == {"revoked": 1, "expired": 1}
     assert [(task.name, task.kind, task.outcome, task.enqueued_at) for task in told.tasks] == [
         ("shop.answer", "batch", "revoked", 1000.0),
         ("shop.answer", "batch", "expired", 1000.0),
@@ -85,6 +89,15 @@ def test_one_that_was_terminated_had_a_slot_and_one_of_another_app_is_not_ours(a
 def test_its_kind_is_that_of_its_queue_as_in_a_lane(app, counts, queue, header, kind):
     revoke(app, queue, header)
     assert counts.dropped[kind]["revoked"] == 1
+
+
+def test_of_a_marked_one_its_other_copies_are_told(app, fair):
+    told = []
+    drops = Drops(fair, Counts(OUTCOMES, DROPS), lambda *copy: told.append(copy))
+    revoke(app, header="batch 1000.0", terminated=False)
+    revoke(app, header='batch 1000.0 {"once":"a-copy"}', terminated=False)
+    drops.close()
+    assert told == [("id-1", "a-copy", 0)]
 
 
 def test_after_its_end_it_hears_nothing(app, fair):

@@ -1,0 +1,87 @@
+"""Tells the state how tasks get on, beside the loop, for as long as it takes."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Hashable
+from itertools import islice
+
+from celery_fair.state import Call, State, StateAway
+
+logger = logging.getLogger(__name__)
+
+PAUSE_SECONDS = 1.0
+"""Between two tries, while the state is away."""
+
+MOST = 10_000
+"""Notes that are kept through an outage. A request without its note is only run once more."""
+
+AT_ONCE = 500
+"""Notes in one round trip: an outage's must not hold up the Redis, which may be the broker."""
+
+
+class Noting:
+    """One thread, begun with the first note, and the notes that it has yet to deliver.
+
+    Of one thing only the newest note counts. The loop never waits for it: a state that hangs would
+    stop the worker for half a second each time. It also is the one that finds out that a state has
+    come back, for as long as it has a note.
+    """
+
+    def __init__(self, state: Callable[[], State]) -> None:
+        self._state = state
+        self._notes: dict[Hashable, Call] = {}
+        self._lock = threading.Lock()
+        self._awake = threading.Event()
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def note(self, about: Hashable, call: Call) -> None:
+        """Have it told soon."""
+        with self._lock:
+            self._notes.pop(about, None)
+            self._notes[about] = call
+            self._trim()
+        if self._thread is None and not self._ended.is_set():
+            self._thread = threading.Thread(
+                target=self._run, name="celery-fair-noting", daemon=True
+            )
+            self._thread.start()
+        self._awake.set()
+
+    def flush(self) -> bool:
+        """Tell what there is to tell, now; whether that has worked."""
+        while True:
+            with self._lock:
+                notes = dict(islice(self._notes.items(), AT_ONCE))
+                for about in notes:
+                    del self._notes[about]
+            if not notes:
+                return True
+            try:
+                self._state().calls(notes.values(), insist=True)
+            except StateAway:
+                with self._lock:
+                    self._notes = {**notes, **self._notes}
+                    self._trim()
+                return False
+
+    def stop(self, seconds: float) -> None:
+        """End the thread; what comes after it is told by `flush` alone."""
+        self._ended.set()
+        self._awake.set()
+        if self._thread is not None:
+            self._thread.join(seconds)
+        self.flush()
+
+    def _run(self) -> None:
+        while not self._ended.is_set():
+            self._awake.wait()
+            self._awake.clear()
+            while not self._ended.is_set() and not self.flush():
+                self._ended.wait(PAUSE_SECONDS)
+
+    def _trim(self) -> None:
+        for about in list(islice(self._notes, max(len(self._notes) - MOST, 0))):
+            del self._notes[about]

@@ -1,0 +1,416 @@
+"""Of two copies of one task one runs: what the state decides, and what the worker makes of it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from types import SimpleNamespace
+
+import fakeredis
+import pytest
+
+from celery_fair.errors import SettingsError
+from celery_fair.identity import scripts
+from celery_fair.identity.scripts import DONE, OVER, RETRYING, WAITING
+from celery_fair.policy.kinds import INTERACTIVE
+from celery_fair.state import Connected, State
+from celery_fair.worker import internals
+from celery_fair.worker.copies import RENEW_SECONDS, Copies
+from celery_fair.worker.noting import MOST, Noting
+from celery_fair.worker.slots import Slots
+from tests.brokers.waiting import wait_until
+
+
+class Redis:
+    """Of this process; it can be away."""
+
+    def __init__(self):
+        self.client = fakeredis.FakeRedis()
+        self.is_there = True
+        self.calls = 0
+        self.state = State(self.connect)
+
+    def connect(self):
+        return Connected(SimpleNamespace(
+            register_script=self.script, pipeline=self.pipeline
+        ), "", lambda: None)  # fmt: skip
+
+    def script(self, text):
+        self._answer()
+        return self.client.register_script(text)
+
+    def pipeline(self, **options):
+        self._answer()
+        return self.client.pipeline(**options)
+
+    def _answer(self):
+        self.calls += 1
+        if not self.is_there:
+            raise ConnectionError("refused")
+
+    def ask(self, call):
+        self.is_there = True
+        return State(self.connect).call(call)
+
+    def claim(self, id="id-1", keep=60.0, alone=False):
+        call = scripts.claim(
+            "digest", id, keep_seconds=keep, wait_seconds=1000.0, alone=alone, at=1000.0
+        )
+        found, word, _ = (part.decode() for part in self.ask(call))
+        return found, word
+
+    def start(self, copy, attempt=0, id="id-1"):
+        return bool(self.ask(scripts.start(id, copy, attempt)))
+
+    def end(self, copy, ending, attempt=0, id="id-1"):
+        return self.ask(scripts.end(id, copy, attempt, ending))
+
+    def set(self, id="id-1", **fields):
+        self.client.hset(f"_celery_fair.copies.{id}", mapping=fields)
+
+    def of(self, id="id-1"):
+        found = self.client.hgetall(f"_celery_fair.copies.{id}")
+        return {key.decode(): value.decode() for key, value in found.items()}
+
+    def copy_is_sent(self):
+        self.set(twin_at=0)
+        assert self.claim("another")[1] == "twin"
+
+    def is_silent(self):
+        self.set(until=0)
+
+
+@pytest.fixture
+def redis():
+    return Redis()
+
+
+# what the state decides
+
+
+def test_the_first_of_two_copies_to_start_runs(redis):
+    redis.claim()
+    assert redis.start("one")
+    assert not redis.start("two")
+
+
+def test_a_redelivery_of_the_one_that_runs_runs_again(redis):
+    redis.claim()
+    assert redis.start("one")
+    assert redis.start("one")
+
+
+def test_what_nobody_knows_runs(redis):
+    assert redis.start("one")
+    assert redis.of() == {}
+
+
+def test_another_copy_runs_once_the_worker_is_silent_and_then_the_first_does_not(redis):
+    redis.claim()
+    redis.start("one")
+    redis.is_silent()
+    assert redis.start("two")
+    assert not redis.start("one")
+
+
+@pytest.mark.parametrize("ending", [DONE, OVER])
+def test_a_copy_that_comes_after_the_end_is_dropped(redis, ending):
+    redis.claim()
+    redis.copy_is_sent()
+    redis.start("two")
+    redis.end("two", ending)
+    assert not redis.start("one")
+    assert redis.client.ttl("_celery_fair.copies.id-1") > 80_000  # a backlog may be deep
+
+
+def test_it_is_dropped_though_the_request_was_sent_anew(redis):
+    redis.claim()
+    redis.copy_is_sent()
+    redis.start("two")
+    redis.end("two", OVER)
+    assert redis.claim("id-2") == ("id-2", "first")
+    assert not redis.start("one")
+    assert redis.start("new", id="id-2")
+
+
+def test_what_was_discarded_while_it_waited_is_over_for_all_copies(redis):
+    redis.claim()
+    redis.copy_is_sent()
+    redis.end("one", OVER)
+    assert not redis.start("two")
+
+
+def test_a_copy_that_was_discarded_ends_nothing_that_another_has_begun(redis):
+    redis.claim()
+    redis.start("two")
+    redis.end("one", OVER)
+    assert redis.of()["state"] == "running"
+
+
+def test_a_result_answers_for_its_time(redis):
+    redis.claim(keep=5.0)
+    redis.start("one")
+    redis.end("one", DONE)
+    assert redis.claim("id-2") == ("id-1", "done")
+    assert 0 < redis.client.pttl("_celery_fair.request.digest") <= 5000
+    redis.client.delete("_celery_fair.request.digest")  # as it will
+    assert redis.claim("id-2") == ("id-2", "first")
+
+
+def test_a_retry_runs_and_an_old_attempt_does_not(redis):
+    redis.claim()
+    redis.start("one")
+    redis.end("one", RETRYING)
+    assert redis.claim("id-2") == ("id-1", "retrying")
+    assert not redis.start("two")
+    assert redis.start("one", attempt=1)
+    assert not redis.start("one", attempt=0)
+
+
+def test_a_retry_may_start_before_its_attempt_is_told_to_have_ended(redis):
+    redis.claim()
+    redis.start("one")
+    assert redis.start("one", attempt=1)
+    redis.end("one", RETRYING)
+    assert redis.of()["state"] == "running"
+    redis.end("one", DONE, attempt=1)
+    assert redis.of()["state"] == "done"
+
+
+def test_one_that_comes_again_waits_again(redis):
+    redis.claim()
+    redis.start("one")
+    redis.end("one", WAITING)
+    assert redis.claim("id-2")[0] == "id-1"
+    assert redis.start("one")
+
+
+def test_one_that_may_expire_has_no_copy_even_after_its_worker_died(redis):
+    redis.claim(alone=True)
+    redis.set(twin_at=0)
+    assert redis.claim("id-2") == ("id-1", "waiting")
+    redis.start("one")
+    redis.is_silent()
+    assert redis.claim("id-2") == ("id-2", "first")
+
+
+def test_every_key_expires(redis):
+    redis.claim()
+    redis.start("one")
+    redis.ask(scripts.renew("id-1", "one", 0))
+    for ending in (RETRYING, WAITING, DONE):
+        redis.set(state="running")
+        redis.end("one", ending)
+        assert all(redis.client.ttl(key) > 0 for key in redis.client.keys("*"))
+
+
+def test_of_two_copies_never_both_run_in_a_thousand_races(redis):
+    for number in range(1000):
+        id = f"id-{number}"
+        redis.ask(scripts.claim(id, id, keep_seconds=1, wait_seconds=9, alone=False, at=0.0))
+    ran = []
+    barrier = threading.Barrier(2)
+
+    def worker(copy, ids):
+        state = State(redis.connect)
+        barrier.wait()
+        ran.extend(id for id in ids if state.call(scripts.start(id, copy, 0)))
+
+    ids = [f"id-{number}" for number in range(1000)]
+    threads = [threading.Thread(target=worker, args=("one", ids))]
+    threads.append(threading.Thread(target=worker, args=("two", ids)))
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(ran) == sorted(ids)
+
+
+# what the worker makes of it
+
+
+class Request:
+    """The part of Celery's request that is looked at here."""
+
+    def __init__(self, id="id-1", copy="one", retries=0, **task):
+        self.id = id
+        self.task = SimpleNamespace(**{"acks_late": False, "reject_on_worker_lost": None, **task})
+        self.acknowledged = True
+        self._already_revoked = False
+        self._message = SimpleNamespace(headers={"retries": retries})
+        if copy:
+            self.fair_copy = copy
+
+
+@pytest.fixture
+def slots():
+    return Slots()
+
+
+@pytest.fixture
+def copies(redis, slots):
+    copies = Copies(lambda: redis.state)
+    yield copies
+    copies.seen = True
+    copies.stop(slots)
+
+
+def run(slots, request, outcome):
+    slot = slots.take(INTERACTIVE, request, 0.0)
+    slot.outcome = outcome
+    slot.release()
+
+
+def test_a_request_without_a_mark_is_not_asked_for(redis, copies):
+    assert copies.may_run(Request(copy=None))
+    assert redis.calls == 0
+
+
+def test_a_mark_is_seen(copies):
+    request = Request(copy=None)
+    assert not copies.seen
+    copies.mark(request, "one")
+    assert copies.seen
+    assert request.fair_copy == "one"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "state"),
+    [
+        ("succeeded", "done"),
+        ("retried", "retrying"),
+        ("requeued", "waiting"),
+        ("cancelled", "waiting"),
+        ("failed", None),
+        ("time_limit", None),
+        ("revoked", None),
+        ("ignored", None),
+        ("rejected", None),
+        ("withdrawn", None),
+        ("lost", None),
+    ],
+)
+def test_what_each_outcome_means_for_the_request(redis, copies, slots, outcome, state):
+    redis.claim()
+    request = Request()
+    assert copies.may_run(request)
+    run(slots, request, outcome)
+    copies.tick(slots, time.monotonic())
+    wait_until(lambda: redis.of().get("state") == state, "the end to be told")
+    assert (redis.claim("id-2")[0] == "id-2") == (state is None)
+
+
+@pytest.mark.parametrize(
+    ("acknowledged", "task"),
+    [(False, {}), (True, {"acks_late": True, "reject_on_worker_lost": True})],
+)
+def test_one_whose_child_was_lost_waits_where_it_comes_again(
+    redis, copies, slots, acknowledged, task
+):
+    redis.claim()
+    request = Request(**task)
+    request.acknowledged = acknowledged
+    copies.may_run(request)
+    run(slots, request, "lost")
+    copies.tick(slots, time.monotonic())
+    wait_until(lambda: redis.of()["state"] == "waiting", "the end to be told")
+
+
+def test_one_that_was_failed_or_revoked_without_a_slot_is_over(redis, copies, slots, monkeypatch):
+    known = [True]
+    monkeypatch.setattr(internals, "is_known", lambda request: known[0])
+    redis.claim()
+    copies.may_run(Request())
+    copies.tick(slots, time.monotonic())
+    assert redis.of()["state"] == "running"  # it is being failed, or prefork has it parked
+    known[0] = False
+    copies.tick(slots, time.monotonic())
+    wait_until(lambda: redis.of() == {}, "the end to be told")
+
+
+def test_the_lease_of_one_that_runs_is_renewed(redis, copies, slots):
+    redis.claim()
+    request = Request()
+    copies.may_run(request)
+    slots.take(INTERACTIVE, request, 0.0)
+    redis.set(until=1)
+    copies.tick(slots, time.monotonic() + RENEW_SECONDS - 1)
+    copies.tick(slots, time.monotonic() + RENEW_SECONDS + 1)
+    wait_until(lambda: int(redis.of()["until"]) > time.time() * 1000, "the renewal")
+
+
+def test_while_the_state_is_away_everything_runs_and_nobody_waits_for_it(redis, copies, slots):
+    redis.claim()
+    redis.is_there = False
+    assert copies.may_run(Request())
+    asked = redis.calls
+    assert all(copies.may_run(Request(copy=str(n))) for n in range(100))
+    assert redis.calls == asked
+    assert copies.unasked == 101
+
+
+def test_what_began_while_it_was_away_is_told_when_it_is_back(redis, copies, slots):
+    redis.claim()
+    redis.is_there = False
+    request = Request()
+    copies.may_run(request)
+    run(slots, request, "succeeded")
+    copies.tick(slots, time.monotonic())
+    redis.is_there = True
+    wait_until(lambda: redis.of()["state"] == "done", "the end to be told")
+    assert not redis.state.is_away
+    assert not redis.start("two")
+
+
+def test_without_a_redis_in_the_worker_all_run_and_it_is_said_once(caplog):
+    def find():
+        raise SettingsError(["no Redis"])
+
+    copies = Copies(find)
+    with caplog.at_level(logging.WARNING):
+        assert all(copies.may_run(Request()) for _ in range(3))
+    assert len(caplog.records) == 1
+
+
+def test_what_ends_after_the_loop_is_told_as_it_ends(redis, slots):
+    redis.claim()
+    copies = Copies(lambda: redis.state)
+    copies.seen = True
+    request = Request()
+    copies.may_run(request)
+    slot = slots.take(INTERACTIVE, request, 0.0)
+    copies.stop(slots)
+    assert redis.of()["state"] == "running"
+    slot.outcome = "succeeded"
+    slot.release()
+    assert redis.of()["state"] == "done"
+
+
+def test_a_dropped_copy_leaves_celerys_book_to_the_one_that_runs(redis, copies, monkeypatch):
+    told = []
+    monkeypatch.setattr(internals, "drop_copy", lambda request, other: told.append(other))
+    redis.claim()
+    winner, loser = Request(), Request(copy="two")
+    assert copies.may_run(winner)
+    assert not copies.may_run(loser)
+    copies.drop(loser)
+    assert told == [winner]
+
+
+# notes
+
+
+def test_of_one_thing_the_newest_note_counts_and_there_is_a_bound(redis):
+    redis.is_there = False
+    noting = Noting(lambda: redis.state)
+    noting._ended.set()  # no thread
+    for number in range(MOST + 10):
+        noting.note(number, scripts.renew(str(number), "one", 0))
+        noting.note("same", scripts.renew("same", "one", number))
+    assert len(noting._notes) == MOST
+    assert not noting.flush()
+    assert len(noting._notes) == MOST
+    redis.is_there = True
+    assert noting.flush()
+    assert noting._notes == {}
