@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from celery_fair.app import Fair
+from celery_fair.current import current_kind
 from celery_fair.errors import (
     AlreadyInstalled,
     BadOption,
@@ -26,6 +27,7 @@ __all__ = (  # noqa: RUF022 - grouped, not sorted
     "Fair",
     "fair_task",
     "inherit_kind",
+    "current_kind",
     # words
     "Kind",
     "KINDS",

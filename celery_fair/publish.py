@@ -59,7 +59,7 @@ class Publish:
             None if kind is None else known_kind(kind, f"kind= of {self.name}")
         )
         self.parent = fair.app.current_worker_task
-        self.running = None if self.parent is None else _running(fair, self.parent, now)
+        self.running = None if self.parent is None else running_header(fair, self.parent, now)
         self.kept = self._kept()
         self.around = ambient.get() or NOTHING
         self.source: Source
@@ -201,7 +201,7 @@ class Publish:
                     options.pop(key, None)
 
 
-def _running(fair: Fair, task: Any, now: float) -> FairHeader:
+def running_header(fair: Fair, task: Any, now: float) -> FairHeader:
     """Return the header of a running task; without one, its queue or declaration tells the kind."""
     request = task.request
     found = FairHeader.read(request.headers)

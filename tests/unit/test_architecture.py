@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "celery_fair"
 
 #: The public names' own modules, beside ``celery_fair/__init__``.
-CORE = {"app", "errors", "headers", "publish", "routing", "settings", "task"}
+CORE = {"app", "current", "errors", "headers", "publish", "routing", "settings", "task"}
 
 #: What each part may import of the package; a part not named here may import anything but the
 #: edges. ``public`` is ``celery_fair`` itself.

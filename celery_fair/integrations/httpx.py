@@ -1,0 +1,117 @@
+"""A connection pool for each kind in one httpx client, and how long requests wait for one.
+
+It works with httpx and with httpx2, whose clients take any object with these methods, and imports
+neither. `docs/connection-pools.md` has the reasons.
+"""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack, ExitStack
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from celery_fair import BATCH, INTERACTIVE, BadOption, Kind, current_kind
+from celery_fair.integrations.pool_waits import (
+    ConnectionWaits,
+    OnWait,
+    PoolWaits,
+    Wait,
+    traced,
+    wait_histogram,
+)
+
+__all__ = ("AsyncFairTransport", "ConnectionWaits", "FairTransport", "wait_histogram")
+
+if TYPE_CHECKING:
+    Transport = Any  # both libraries' base class at once, which a type checker can't be told else
+else:
+    Transport = object
+
+
+class _Kinds:
+    """A transport of one's own for each kind."""
+
+    def __init__(self, *, interactive: Any, batch: Any, on_wait: OnWait | None = None) -> None:
+        if interactive is batch:
+            raise BadOption("batch=", "another transport than interactive=", batch)
+        self._transports: dict[Kind, Any] = {INTERACTIVE: interactive, BATCH: batch}
+        self._waits = PoolWaits(on_wait)
+
+    @property
+    def waits(self) -> dict[Kind, ConnectionWaits]:
+        """How long requests of each kind have waited for a connection since the start."""
+        return self._waits.report()
+
+
+class FairTransport(_Kinds, Transport):
+    """``httpx.Client(transport=FairTransport(interactive=…, batch=…))``.
+
+    Each request goes by the transport of the kind that `current_kind` tells, so that batch waits
+    for batch's connections only. The two take whatever their class takes (``limits``, ``http2``,
+    ``proxy``, ``verify``, …): the client passes nothing on to a transport that it is given.
+
+    ``on_wait(kind, seconds)`` is called for each wait, in the thread of the request. Raises
+    `BadOption` for one transport in both places, since it would be shared again.
+    """
+
+    def handle_request(self, request: Any) -> Any:
+        """Send a request; raises what the transport raises."""
+        kind = current_kind()
+        with Wait(kind, self._waits) as wait, traced(request, wait.note):
+            return self._transports[kind].handle_request(request)
+
+    def __enter__(self) -> FairTransport:
+        with ExitStack() as stack:
+            for transport in self._transports.values():
+                stack.enter_context(transport)
+            stack.pop_all()  # both are open: the client closes them
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None = None,
+        error: BaseException | None = None,
+        traceback: TracebackType | None = None,
+    ) -> None:
+        with ExitStack() as stack:  # the second is closed even where the first can't be
+            for transport in self._transports.values():
+                stack.push(transport)
+
+    def close(self) -> None:
+        """Close both pools."""
+        with ExitStack() as stack:
+            for transport in self._transports.values():
+                stack.callback(transport.close)
+
+
+class AsyncFairTransport(_Kinds, Transport):
+    """`FairTransport` for ``httpx.AsyncClient``, with two ``httpx.AsyncHTTPTransport``."""
+
+    async def handle_async_request(self, request: Any) -> Any:
+        """Send a request; raises what the transport raises."""
+        kind = current_kind()
+        with Wait(kind, self._waits) as wait, traced(request, wait.note_async):
+            return await self._transports[kind].handle_async_request(request)
+
+    async def __aenter__(self) -> AsyncFairTransport:
+        async with AsyncExitStack() as stack:
+            for transport in self._transports.values():
+                await stack.enter_async_context(transport)
+            stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None = None,
+        error: BaseException | None = None,
+        traceback: TracebackType | None = None,
+    ) -> None:
+        async with AsyncExitStack() as stack:
+            for transport in self._transports.values():
+                stack.push_async_exit(transport)
+
+    async def aclose(self) -> None:
+        """Close both pools."""
+        async with AsyncExitStack() as stack:
+            for transport in self._transports.values():
+                stack.push_async_callback(transport.aclose)
