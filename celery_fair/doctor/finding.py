@@ -58,6 +58,8 @@ NOT_INSTALLED: Final = Rule("F007", "error", "no Fair in this app")
 SWITCHED_OFF: Final = Rule("F008", "info", "celery-fair is switched off")
 BAD_SETTINGS: Final = Rule("F009", "error", "settings that can't be used")
 UNKNOWN_KIND: Final = Rule("F010", "error", "a task's kind does not exist")
+NO_TIMEOUT: Final = Rule("F011", "info", "tasks that may wait for ever")
+UNKEPT_LIMIT: Final = Rule("F012", "warning", "a time limit on a pool that has none")
 UNREACHABLE: Final = Rule("F101", "error", "the broker can't be asked")
 NO_WORKER: Final = Rule("F102", "warning", "no worker answers")
 NOT_CONSUMED: Final = Rule("F103", "error", "a queue of a kind that nobody consumes")
@@ -76,6 +78,8 @@ RULES: Final[tuple[Rule, ...]] = (
     SWITCHED_OFF,
     BAD_SETTINGS,
     UNKNOWN_KIND,
+    NO_TIMEOUT,
+    UNKEPT_LIMIT,
     UNREACHABLE,
     NO_WORKER,
     NOT_CONSUMED,

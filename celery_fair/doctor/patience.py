@@ -11,6 +11,8 @@ from celery_fair.doctor import finding as rules
 from celery_fair.doctor.finding import Finding, Severity, named
 from celery_fair.doctor.queues import driver_type, lane_queues
 from celery_fair.doctor.tasks import own_tasks
+from celery_fair.errors import UnknownKind
+from celery_fair.policy.kinds import Kind
 
 #: Seconds, by ``transport.driver_type``, where ``broker_transport_options`` say nothing.
 VISIBILITY_TIMEOUT: Final[Mapping[str, float]] = {"redis": 3600.0, "sqs": 1800.0}
@@ -83,9 +85,11 @@ def patience_findings(fair: Fair) -> Iterator[Finding]:
 
 def _runs(fair: Fair, limit: Patience, hold: float) -> Iterator[Finding]:
     """Tasks that may be held and then run for longer; an early ack ends the broker's wait."""
+    limits = fair.settings.time_limits
     too_long: dict[bool, dict[str, float]] = {True: {}, False: {}}
     for name, task in own_tasks(fair.app).items():
-        seconds = task.time_limit or fair.app.conf.task_time_limit
+        seconds = task.time_limit or limits.get(_kind(fair, name, task))
+        seconds = seconds or fair.app.conf.task_time_limit
         if seconds and seconds + hold >= limit.seconds:
             too_long[bool(task.acks_late)][name] = float(seconds)
     if too_long[True]:
@@ -95,6 +99,14 @@ def _runs(fair: Fair, limit: Patience, hold: float) -> Iterator[Finding]:
         yield _run(
             limit, hold, early, "Harmless while they acknowledge early; with acks_late", "info"
         )
+
+
+def _kind(fair: Fair, name: str, task: Any) -> Kind:
+    """What it is run as, as far as it can be known; a kind that isn't one is another finding."""
+    try:
+        return fair.kind_of_task(name, task) or fair.settings.default_kind
+    except UnknownKind:
+        return fair.settings.default_kind
 
 
 def _run(

@@ -11,6 +11,7 @@ from celery_fair.doctor.finding import Finding
 from celery_fair.doctor.patience import patience_findings
 from celery_fair.doctor.queues import queue_findings
 from celery_fair.doctor.tasks import task_findings
+from celery_fair.doctor.timeouts import timeout_findings
 from celery_fair.errors import SettingsError
 
 
@@ -53,3 +54,4 @@ def _findings(fair: Fair) -> Iterator[Finding]:
     yield from task_findings(fair)
     yield from patience_findings(fair)
     yield from queue_findings(fair)
+    yield from timeout_findings(fair)

@@ -22,6 +22,8 @@ class Pool:
 
     one_task_a_turn = False
     """Whether the loop must look at the broker between two tasks."""
+    has_time_limits = True
+    """Whether Celery ends a task here that runs for too long."""
 
     def __init__(self, pool: Any) -> None:
         self.pool = pool
@@ -53,6 +55,8 @@ class Pool:
 
 class ThreadPool(Pool):
     """Threads: the future says it, also when a raising ``on_accepted`` leaves no callback."""
+
+    has_time_limits = False
 
     def apply(
         self, apply: Apply, slot: Slot, args: tuple[Any, ...], options: dict[str, Any]
@@ -110,6 +114,8 @@ class GeventPool(GreenPool):
 class EventletPool(GreenPool):
     """eventlet: the pool returns nothing, but it keeps its green threads to kill them."""
 
+    has_time_limits = False
+
     def apply(
         self, apply: Apply, slot: Slot, args: tuple[Any, ...], options: dict[str, Any]
     ) -> Any:
@@ -123,6 +129,7 @@ class SoloPool(Pool):
     """Solo: the call itself is the task, so the loop sees the broker only between two of them."""
 
     one_task_a_turn = True
+    has_time_limits = False
     slots = 1
     """Whatever ``--concurrency`` says, which defaults to the number of cores."""
 

@@ -7,6 +7,8 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from celery_fair.doctor import static_findings
+from celery_fair.doctor.finding import UNKEPT_LIMIT
+from celery_fair.doctor.timeouts import unkept_limits
 from celery_fair.policy.kinds import KINDS
 
 if TYPE_CHECKING:
@@ -44,6 +46,10 @@ def announce(scheduler: Scheduler) -> None:
                 ", ".join(scheduler.fair.queues[kind]),
                 kind,
             )
-    for finding in static_findings(scheduler.c.app):
+    found = static_findings(scheduler.c.app)
+    if not scheduler.pool.has_time_limits and UNKEPT_LIMIT.id not in [f.id for f in found]:
+        name = type(scheduler.c.pool).__module__.rpartition(".")[2]
+        found += unkept_limits(scheduler.fair, name)
+    for finding in found:
         if finding.severity != "info":
             logger.warning("celery-fair: %s", finding.line())

@@ -12,7 +12,11 @@ import pytest
 from tests.nodes.worker import ROOT
 
 APP = "tests.apps.mixed"
-QUIET = {"CELERY_FAIR__KINDS": '{"i.*": "interactive", "b.*": "batch", "*": "interactive"}'}
+QUIET = {
+    "CELERY_FAIR__KINDS": '{"i.*": "interactive", "b.*": "batch", "*": "interactive"}',
+    "CELERY_FAIR__INTERACTIVE_TIMEOUT_SECONDS": "60",
+    "CELERY_FAIR__BATCH_TIMEOUT_SECONDS": "600",
+}
 
 
 @pytest.fixture

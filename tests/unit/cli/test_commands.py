@@ -113,6 +113,14 @@ def test_an_error_of_a_command_is_no_traceback_for_celery():
     assert issubclass(remote.Unreachable, click.ClickException)
 
 
+@pytest.fixture
+def _has_timeouts(monkeypatch):
+    """Else the doctor has some advice."""
+    for kind in ("INTERACTIVE", "BATCH"):
+        monkeypatch.setenv(f"CELERY_FAIR__{kind}_TIMEOUT_SECONDS", "60")
+
+
+@pytest.mark.usefixtures("_has_timeouts")
 def test_doctor_finds_nothing_in_order_and_ends_with_0(invoke, answer):
     queues = [{"name": "celery"}, {"name": "celery.batch"}]
     answer(fair_status={"w1": report()}, active_queues={"w1": queues}, stats={"w1": {}})
@@ -136,6 +144,7 @@ def test_doctor_ends_with_0_on_notes_alone(invoke, make_app):
     assert "1 note" in result.stdout
 
 
+@pytest.mark.usefixtures("_has_timeouts")
 def test_doctor_as_json_has_the_findings_whole(app, invoke):
     add_task(app, "shop.report")
     (finding,) = json.loads(invoke("doctor", "--no-broker", "--json").stdout)["findings"]

@@ -16,7 +16,8 @@ REDIS = "redis://127.0.0.1:1/0"
 
 
 def ids(app) -> list[str]:
-    return [finding.id for finding in static_findings(app)]
+    """All but the advice that every app gets until it has set both timeouts."""
+    return [finding.id for finding in static_findings(app) if finding.id != "F011"]
 
 
 def find(app, id):
@@ -112,7 +113,8 @@ def test_a_queue_of_the_tasks_kind_or_of_none_is_in_order(make_app, queue):
 
 
 def with_limit(make_app, broker, seconds, late=True, **conf):
-    app = make_app(broker, fair={"kinds": {"*": "batch"}}, **conf)
+    conf.setdefault("fair", {"kinds": {"*": "batch"}})
+    app = make_app(broker, **conf)
     add_task(app, "shop.long", time_limit=seconds, acks_late=late)
     return app
 
@@ -141,6 +143,12 @@ def test_redis_has_an_hour_unless_told_otherwise(make_app):
 
 def test_the_apps_time_limit_is_meant_too(make_app):
     assert ids(with_limit(make_app, REDIS, None, task_time_limit=3600)) == ["F003"]
+
+
+def test_a_kinds_time_limit_is_meant_too_and_the_tasks_own_wins(make_app):
+    fair = {"default_kind": "batch", "kinds": {"*": "batch"}, "batch_time_limit": 3600}
+    assert ids(with_limit(make_app, REDIS, None, fair=fair)) == ["F003"]
+    assert ids(with_limit(make_app, REDIS, 60, fair=fair)) == []
 
 
 def test_no_time_limit_is_no_finding(make_app):
@@ -282,3 +290,35 @@ def test_looking_at_an_app_opens_no_connection(make_app, monkeypatch):
     monkeypatch.setattr("kombu.Connection.connect", connect)
     monkeypatch.setattr("kombu.Connection.channel", connect)
     assert ids(make_app(REDIS, tasks=["shop.a"])) == ["F001"]
+
+
+# F011
+
+
+def test_until_both_timeouts_are_set_the_doctor_says_which_are_usual(make_app):
+    finding = find(make_app(), "F011")
+    assert finding.severity == "info"
+    assert finding.cure.startswith(
+        "Usual are interactive_timeout_seconds = 3 to 5, batch_timeout_seconds = 600"
+    )
+    half = find(make_app(fair={"interactive_timeout_seconds": 5}), "F011")
+    assert half.what == "batch tasks may wait for ever"
+
+
+def test_with_both_timeouts_there_is_nothing_to_say(make_app):
+    app = make_app(fair={"interactive_timeout_seconds": 5, "batch_timeout_seconds": 600})
+    assert static_findings(app) == []
+
+
+# F012
+
+
+@pytest.mark.parametrize("pool", ["threads", "eventlet", "solo"])
+def test_a_limit_on_a_pool_that_ends_no_task_is_found(make_app, pool):
+    finding = find(make_app(worker_pool=pool, fair={"batch_time_limit": 60}), "F012")
+    assert finding.what == f"batch_time_limit on the {pool} pool"
+
+
+def test_without_a_limit_or_on_prefork_nothing_is_found(make_app):
+    assert ids(make_app(worker_pool="threads")) == []
+    assert ids(make_app(worker_pool="prefork", fair={"batch_time_limit": 60})) == []

@@ -220,9 +220,7 @@ def test_no_number_of_seconds_is_refused(seconds):
 
 def test_asking_for_it_without_a_redis_is_one_sentence(app):
     Fair(app, deduplicate_seconds=60)
-    with pytest.raises(
-        SettingsError, match=r"expected a Redis .* \(set state_url"
-    ):
+    with pytest.raises(SettingsError, match=r"expected a Redis .* \(set state_url"):
         send(app.task(name="answer")(work))
 
 
