@@ -12,7 +12,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kombu import Connection
 
@@ -28,6 +28,14 @@ TIMEOUT_SECONDS = 0.5
 
 RETRY_SECONDS = 5.0
 """How long nobody asks again after a failure: else each publish of an outage would wait anew."""
+
+AT_ONCE = 8
+"""Calls of a process that are under way. More wait: redis-py's pools refuse another connection
+when all are in use, and a hundred threads that publish would be taken for an outage.
+"""
+
+SILENT_SECONDS = 30.0
+"""No second warning within this time: a Redis that half works would fill the log."""
 
 BACKEND_MODULE = "celery.backends.redis"
 
@@ -70,6 +78,8 @@ class State:
         self.failures = 0
         """Calls that failed; those left out since are not among them."""
         self._away_until = 0.0
+        self._warned_at = -SILENT_SECONDS
+        self._warned = False
         self._connected: Connected | None = None
         self._reset()
 
@@ -102,42 +112,52 @@ class State:
             self._failed(error)
             raise StateAway from error
         if self._away_until:
-            self._away_until = 0.0
-            logger.info("celery-fair: the state's Redis answers again")
+            self._answered()
         return answers
 
     def _run(self, calls: list[Call]) -> list[Any]:
         if self._pid != os.getpid():
             self._reset()
+        room = self._room
         failures = self.failures
-        with self._lock:
-            if self.failures != failures:
-                raise StateAway  # found out by another thread while this one waited
-            if self._connected is None:
-                self._connected = self._connect()
-            client, prefix, _ = self._connected
-        if len(calls) == 1:
-            return [_run(client, prefix, calls[0])]
-        with client.pipeline(transaction=False) as pipe:
-            for call in calls:
-                pipe.eval(*_arguments(prefix, call))
-            return list(pipe.execute())
+        if not room.acquire(timeout=TIMEOUT_SECONDS):
+            raise StateAway
+        try:
+            with self._lock:
+                if self.failures != failures:
+                    raise StateAway  # found out by another thread while this one waited
+                if self._connected is None:
+                    self._connected = self._connect()
+                client, prefix, _ = self._connected
+            return _run_all(client, prefix, calls)
+        finally:
+            room.release()
+
+    def _answered(self) -> None:
+        self._away_until = 0.0
+        if self._warned:
+            self._warned = False
+            logger.info("celery-fair: the state's Redis answers again")
 
     def _failed(self, error: BaseException) -> None:
         self.failures += 1
-        if not self._away_until:
+        now = monotonic()
+        if not self._away_until and now - self._warned_at >= SILENT_SECONDS:
+            self._warned_at = now
+            self._warned = True
             logger.warning(
                 "celery-fair: the state's Redis can't be asked (%s: %s): until it answers, nothing "
                 "is deduplicated, and everything runs",
                 type(error).__name__,
                 error,
             )
-        self._away_until = monotonic() + RETRY_SECONDS
+        self._away_until = now + RETRY_SECONDS
 
     def _reset(self) -> None:
         """Begin with no connection: one that a fork has copied is its parent's."""
         self._pid = os.getpid()
         self._lock = threading.Lock()
+        self._room = threading.Semaphore(AT_ONCE)
         self._connected = None
 
     def close(self) -> None:
@@ -146,6 +166,15 @@ class State:
             connected, self._connected = self._connected, None
         if connected is not None and self._pid == os.getpid():
             connected.close()
+
+
+def _run_all(client: Any, prefix: str, calls: list[Call]) -> list[Any]:
+    if len(calls) == 1:
+        return [_run(client, prefix, calls[0])]
+    with client.pipeline(transaction=False) as pipe:
+        for call in calls:
+            pipe.eval(*_arguments(prefix, call))
+        return list(pipe.execute())
 
 
 def _run(client: Any, prefix: str, call: Call) -> Any:
@@ -191,9 +220,13 @@ def _without(what: str, cure: str) -> SettingsError:
     )
 
 
+#: The room above is bound to be under the pool's, whatever the team has set for its own use.
+_PATIENCE: Final = {"retry_on_timeout": False, "max_connections": AT_ONCE + 2}
+
+
 def _by_kombu(connection: Any) -> Connected:
     """Connect through a channel of kombu's (read in 5.5 to 5.7), whose pool knows all the ways."""
-    options = {**connection.transport_options, "retry_on_timeout": False}
+    options = {**connection.transport_options, **_PATIENCE}
     for name in ("socket_timeout", "socket_connect_timeout"):
         options[name] = min(options.get(name) or TIMEOUT_SECONDS, TIMEOUT_SECONDS)
     connection.transport_options = options
@@ -214,7 +247,7 @@ def _by_backend(backend: Any) -> Connected:
     for name in ("socket_timeout", "socket_connect_timeout"):
         if name in params:  # a Unix socket knows no connect timeout
             params[name] = min(params[name] or TIMEOUT_SECONDS, TIMEOUT_SECONDS)
-    params["retry_on_timeout"] = False
+    params.update(_PATIENCE)
     pool = backend._create_client(**params).connection_pool
     prefix = backend.task_keyprefix.decode().removesuffix(type(backend).task_keyprefix)
     return Connected(_client(pool), prefix, pool.disconnect)
