@@ -15,6 +15,7 @@ from celery import Celery, signals
 from celery.local import Proxy
 
 from celery_fair.errors import AlreadyInstalled, NotInstalled
+from celery_fair.front import Fronts
 from celery_fair.headers import NAME
 from celery_fair.identity import Identity, is_asked
 from celery_fair.observer import Observer, Observers, TaskInfo
@@ -59,6 +60,7 @@ class Fair:
         self._globs: Globs | None = None
         self._warned: set[tuple[str, str]] = set()
         self.observers = Observers()
+        self.fronts = Fronts(self)
         self.identity = Identity(self)
         self._undo: list[Callable[[], None]] = []
         if app is not None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from celery.utils.functional import maybe_list
 from celery.utils.time import maybe_iso8601, maybe_make_aware
 
+from celery_fair.front import behind, is_front
 from celery_fair.headers import FairHeader
 from celery_fair.policy.kinds import INTERACTIVE, Kind
 from celery_fair.task import (
@@ -67,10 +68,32 @@ class Publish:
         self.marked: list[dict[str, Any]] = []
         self.queue: str | None = None
         """Where it went, once it has been routed."""
-        self.to_front = False
+        self.came_from = self._came_from()
+        """The queue of the attempt that this one goes on with, if it goes on from here."""
+        self.to_front = self._is_urgent_retry()
         """Whether it goes before what waits in its queue."""
         self.claim: Claim | None = None
         """Of a request that is known by its id."""
+
+    def _came_from(self) -> str | None:
+        if self.parent is None or not self.options.get("retries"):
+            return None
+        request = self.parent.request
+        if request.is_eager or request.id != self.options.get("task_id"):
+            return None
+        queue: str | None = (request.delivery_info or {}).get("routing_key")
+        return behind(queue) if queue is not None and self._is_ours(queue) else queue
+
+    def _is_ours(self, queue: str) -> bool:
+        """Whether it is the front of another queue, and not one that happens to be called so."""
+        return is_front(queue) and queue not in self.fair.app.amqp.queues
+
+    def _is_urgent_retry(self) -> bool:
+        """Somebody waits for it, and has waited for the first attempt: not behind all others."""
+        if self.came_from is None or not self.fair.fronts.served:
+            return False
+        kind = self.fair.lanes.get(self.came_from) or self.header.kind
+        return kind == INTERACTIVE == self.header.kind
 
     def _header(self, asked: Mapping[str, Any]) -> FairHeader:
         kind, covers_children, self.source = self._kind()
@@ -185,6 +208,10 @@ class Publish:
     def release_queue(self) -> None:
         """Drop a queue that Celery named for its own reasons, where the kind should decide."""
         options = self.options
+        queue = options.get("queue")
+        if self.came_from is not None and isinstance(queue, str) and self._is_ours(queue):
+            # Celery sends a retry back to where it came from: to a front that it doesn't know.
+            options["queue"] = behind(queue)
         if self.name == CHORD_UNLOCK and not options.get("retries"):
             body = _body(self.args)
             if not _own_queue(self.fair, body):
@@ -194,7 +221,7 @@ class Publish:
         elif self.asked and self.kept and self.asked != self.kept.kind and options.get("retries"):
             # A retry is sent back to where it came from; this one is to change its lane.
             came = self.parent.request.delivery_info or {} if self.parent is not None else {}
-            if options.get("queue") == came.get("routing_key"):
+            if options.get("queue") in (came.get("routing_key"), self.came_from):
                 options.pop("queue", None)
             for key in ("exchange", "routing_key"):
                 if options.get(key) == came.get(key):

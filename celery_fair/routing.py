@@ -9,6 +9,9 @@ from celery.app.routes import Router
 from celery.utils.collections import lpmerge
 
 from celery_fair.errors import SettingsError
+from celery_fair.front import FRONT as FRONT
+from celery_fair.front import front_like, front_of, may_have_front
+from celery_fair.front import is_front as is_front
 from celery_fair.headers import NAME
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS, Kind
 from celery_fair.publish import Publish
@@ -43,6 +46,8 @@ class Lanes:
         self.kinds: dict[str | None, Kind] = {
             name: kind for kind in KINDS for name in self.queues[kind]
         }
+        for name, kind in list(self.kinds.items()):
+            self.kinds.setdefault(front_of(str(name)), kind)
 
     def add_to(self, queues: Any) -> None:
         """Add what ``app.amqp.queues`` misses, declared as Celery declares missing queues."""
@@ -50,6 +55,7 @@ class Lanes:
             aliased = queues.aliases.get(name)
             if aliased is not None:  # messages come from it under its own name
                 self.kinds[aliased.name] = self.kinds[name]
+                self.kinds.setdefault(front_of(aliased.name), self.kinds[name])
             elif name not in queues:
                 queues.select_add(queues.new_missing(name))
 
@@ -81,7 +87,7 @@ class FairRouter:
         else:
             routed = self._by_route_or_kind(options, name, args, kwargs, task_type)
         self._follow(routed)
-        return routed
+        return self._at_front(routed) if self.publish.to_front else routed
 
     def _explicit(
         self, options: dict[str, Any], name: str, args: Any, kwargs: Any, task: Any
@@ -130,6 +136,37 @@ class FairRouter:
                 errback["options"]["kind"] = lane
         elif publish.asked is not None:
             publish.fair.warn_lane(publish.name, publish.asked, queue, lane)
+
+    def _at_front(self, routed: dict[str, Any]) -> dict[str, Any]:
+        """Send it to the front of its queue, where that has one; a retry, of where it was."""
+        publish = self.publish
+        queue = self._plain_queue(routed)
+        if queue is None or publish.came_from not in (None, queue.name):
+            return routed
+        if not may_have_front(queue) or not publish.fair.fronts.takes(queue.name):
+            return routed
+        publish.queue = front_of(queue.name)
+        rest = {key: value for key, value in routed.items() if key not in DESTINATION}
+        # Its workers have declared it, as they found the queue at the broker.
+        return {**rest, "queue": front_like(queue), "declare": []}
+
+    def _plain_queue(self, routed: Mapping[str, Any]) -> Any:
+        """Return the one queue that a destination reaches, if it is surely no more than that."""
+        queue, exchange = routed.get("queue"), _name(routed.get("exchange"))
+        key = routed.get("routing_key")
+        if exchange is not None:  # back the way it came, by the exchange that Celery gives a queue
+            queues = self.publish.fair.app.amqp.queues
+            queue = queues[key] if exchange == key and key in queues else None
+        if queue is None or key not in (None, queue.name):
+            return None
+        if routed.get("exchange_type") not in (None, queue.exchange.type):
+            return None
+        if exchange is None and queue.exchange.type == "direct":
+            return queue  # Celery sends it straight to the queue, whatever is bound to the exchange
+        own = queue.exchange.name == queue.name == queue.routing_key
+        # What waits for its time is delayed by the broker there, which follows bindings.
+        delayed = self.publish.options.get("countdown") or self.publish.options.get("eta")
+        return queue if own and not delayed else None
 
 
 def _with_line(headers: Mapping[str, Any] | None, line: str) -> dict[str, Any]:

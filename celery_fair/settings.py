@@ -132,6 +132,12 @@ class FairSettings(BaseModel):
         ge=1.0,
     )
 
+    front_queues: bool = _setting(
+        True,
+        "true or false",
+        "false sends nothing more to the front of a queue; workers still consume what is there",
+    )
+
     interactive_timeout_seconds: Seconds | None = _setting(
         None,
         "seconds over 0, or none",

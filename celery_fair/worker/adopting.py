@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 logger = logging.getLogger(__name__)
@@ -25,7 +25,15 @@ ATTRIBUTES = {
 """Arguments that a ``kombu.Queue`` also has as attributes of its own."""
 
 
-def adopt(connection: Any, queues: Iterable[Any]) -> None:
+def _ignore(error: Exception) -> None:
+    """Celery will meet it again, and say so."""
+
+
+def adopt(
+    connection: Any,
+    queues: Iterable[Any],
+    on_refused: Callable[[Exception], None] = _ignore,
+) -> None:
     """Make these ``kombu.Queue`` equal to those of the broker, which a worker then takes as it is.
 
     A declaration that differs is refused with 406, which would end the worker. On a channel of its
@@ -38,19 +46,22 @@ def adopt(connection: Any, queues: Iterable[Any]) -> None:
     try:
         for queue in queues:
             if not queue.no_declare:
-                _adopt(connection, channel, queue)
+                _adopt(connection, channel, queue, on_refused)
     finally:
         channel.close()
 
 
-def _adopt(connection: Any, channel: Any, queue: Any) -> None:
+def _adopt(
+    connection: Any, channel: Any, queue: Any, on_refused: Callable[[Exception], None]
+) -> None:
     differences: dict[str, str] = {}
     while True:
         try:
             queue(channel).queue_declare()
         except connection.channel_errors as error:
             if getattr(error, "reply_code", None) != PRECONDITION_FAILED:
-                return  # Celery will meet it again, and say so
+                on_refused(error)
+                return
             found = DIFFERENCE.search(error.reply_text)
             if found is None or found[1] in differences or len(differences) == MOST_DIFFERENCES:
                 queue.no_declare = True

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from time import monotonic
 from typing import Any
 
+from celery_fair.front import behind, is_front
 from celery_fair.worker import internals
 from celery_fair.worker.lanes import Lane
 from celery_fair.worker.tally import Tally
@@ -171,6 +172,9 @@ class AmqpConsumerWindow(AmqpWindow):
     A quorum queue takes back what is on its way to a consumer that is cancelled, counts that as a
     delivery, and drops a message after so many. So its consumer ends only when it can be sent
     nothing more, or has been silent for a while; until then a lane that is shut may get the rest.
+
+    The front of a queue, which is nearly always empty, may send one message beyond the lane's room:
+    a part of the room would be taken from the queue, for nothing.
     """
 
     def __init__(self, lane: Lane, consumer: Any) -> None:
@@ -182,6 +186,8 @@ class AmqpConsumerWindow(AmqpWindow):
         """The prefetch count of the consumers that begin now."""
         self._tallies: dict[str, Tally] = {}
         """By consumer tag. Replaced, not changed: a pool's thread may be looking through it."""
+        self._beyond: frozenset[str] = frozenset()
+        """The tags of consumers of fronts."""
         for tag in internals.consumer_tags(consumer).values():
             self._begun(tag)
         internals.on_new_tag(consumer, self._begun)
@@ -217,11 +223,13 @@ class AmqpConsumerWindow(AmqpWindow):
         self._forget_old()
 
     def _forget_old(self) -> None:
-        tags = internals.consumer_tags(self.consumer).values()
-        self._tallies = {tag: self._tallies[tag] for tag in tags}
+        tags = internals.consumer_tags(self.consumer)
+        self._tallies = {tag: self._tallies[tag] for tag in tags.values()}
+        self._beyond = frozenset(tags[queue] for queue in self._fronts())
 
     def _left(self) -> int:
-        return sum(max(tally.left, 0) for tally in self._tallies.values())
+        beyond = self._beyond
+        return sum(max(tally.left, 0) for tag, tally in self._tallies.items() if tag not in beyond)
 
     def _follow(self, room: int) -> None:
         with self._settling:
@@ -238,17 +246,21 @@ class AmqpConsumerWindow(AmqpWindow):
             return
         tags = internals.consumer_tags(self.consumer)
         spent = [queue for queue in self._renewable() if self._tallies[tags[queue]].left <= 0]
+        fronts = self._fronts()
+        self._renew([queue for queue in spent if queue in fronts], 1)
+        spent = [queue for queue in spent if queue not in fronts]
         free = room if self._is_silent() else room - self._left()
         if spent and free > 0:
             self._renew(spent, max(free // len(spent), 1))
 
     def _widen(self, room: int) -> None:
-        queues, share = self._renewable(), self._share(room)
+        queues, share = self._shared(), self._share(room)
         tags = internals.consumer_tags(self.consumer)
         left = sum(max(self._tallies[tags[queue]].left, 0) for queue in queues)
         if not self._shut and room < self._left() and left <= share * len(queues):
             return  # it is to be narrowed, and new consumers would be sent as much again
         self._renew(queues, share)
+        self._renew(self._fronts() if self._shut else (), 1)
         self._paused.clear()
         self._shut = False
 
@@ -307,6 +319,16 @@ class AmqpConsumerWindow(AmqpWindow):
         for: they keep the window that they began with, one."""
         return [queue.name for queue in self._active() if not is_single_active(queue)]
 
+    def _fronts(self) -> list[str]:
+        """Those that stand before another queue consumed now."""
+        names = self._renewable()
+        return [name for name in names if is_front(name) and behind(name) in names]
+
+    def _shared(self) -> list[str]:
+        """The queues that the room is divided among."""
+        fronts = self._fronts()
+        return [name for name in self._renewable() if name not in fronts]
+
     def _active(self) -> list[Any]:
         """The ``kombu.Queue`` of each consumer."""
         active = internals.consumer_tags(self.consumer)
@@ -318,7 +340,7 @@ class AmqpConsumerWindow(AmqpWindow):
 
     def _share(self, count: int) -> int:
         """What each consumer may hold of ``count``: one at the least."""
-        return max(count // max(len(self._renewable()), 1), 1)
+        return max(count // max(len(self._shared()), 1), 1)
 
 
 def is_quorum(queue: Any) -> bool:

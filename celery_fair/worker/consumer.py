@@ -42,7 +42,7 @@ class LaneConsumer:
         return [queue for part in self._distinct() for queue in part.queues]
 
     def consume(self, no_ack: bool | None = None) -> None:
-        with self._frozen():
+        with self.frozen():
             for part in self._distinct():
                 part.consume(no_ack)
 
@@ -60,7 +60,7 @@ class LaneConsumer:
 
     def add_queue(self, queue: Any) -> Any:
         """Add a queue at run time, declared as Celery's own consumer does it."""
-        with self._frozen():
+        with self.frozen():
             adopt(self.channel.connection.client, [queue])
             bound = self._part(queue.name).add_queue(queue)
             bound.declare()
@@ -68,7 +68,7 @@ class LaneConsumer:
 
     def cancel_by_queue(self, queue: Any) -> None:
         name = getattr(queue, "name", queue)
-        with self._frozen():
+        with self.frozen():
             for part in self._distinct():
                 part.cancel_by_queue(name)
 
@@ -79,7 +79,7 @@ class LaneConsumer:
         """Ignored: each lane's window is its own."""
 
     @contextmanager
-    def _frozen(self) -> Iterator[None]:
+    def frozen(self) -> Iterator[None]:
         """Keep the windows as they are while Celery waits for the broker."""
         for window in self._windows.values():
             window.freeze()

@@ -10,6 +10,7 @@ from typing import Any
 from celery_fair.worker import internals
 from celery_fair.worker.adopting import adopt
 from celery_fair.worker.dispatcher import Dispatcher
+from celery_fair.worker.fronts import WorkerFronts
 
 
 class Hooks:
@@ -22,12 +23,15 @@ class Hooks:
     def __init__(self, c: Any, dispatcher: Dispatcher) -> None:
         self._c = c
         self._dispatcher = dispatcher
+        self._fronts = WorkerFronts(c)
 
     def observe(self) -> None:
         """Count what passes by."""
         c, pool, dispatcher = self._c, self._c.pool, self._dispatcher
         c.on_task_request = dispatcher.on_task_request
         c.update_strategies = _around(self._update_strategies, c.update_strategies)
+        c.add_task_queue = _around(self._add_task_queue, c.add_task_queue)
+        c.cancel_task_queue = _around(self._cancel_task_queue, c.cancel_task_queue)
         c.on_close = c.blueprint.on_close = _around(self._on_close, c.on_close)
         pool.apply_async = _around(dispatcher.apply_async, pool.apply_async)
         if c.hub is not None:
@@ -48,8 +52,19 @@ class Hooks:
     def _update_strategies(self, update: Callable[[], None]) -> None:
         """What ``Tasks.start`` does first: after it, queues are declared and QoS is chosen."""
         adopt(self._c.connection, self._c.app.amqp.queues.consume_from.values())
+        self._fronts.add_all()  # of queues as the broker has them
         with self._received_events():
             update()
+
+    def _add_task_queue(
+        self, add: Callable[..., Any], queue: str, *args: Any, **options: Any
+    ) -> None:
+        add(queue, *args, **options)
+        self._fronts.add(queue)
+
+    def _cancel_task_queue(self, cancel: Callable[[str], Any], queue: str) -> None:
+        cancel(queue)
+        self._fronts.cancel(queue)
 
     @contextmanager
     def _received_events(self) -> Iterator[None]:

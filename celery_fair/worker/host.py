@@ -46,6 +46,8 @@ EVERYWHERE = (
          "letting go when the connection is lost"),
     Need("celery.worker.consumer:Consumer", "_maximum_prefetch_restored restart_count",
          "new lanes after a reconnect"),
+    Need("celery.worker.consumer:Consumer", "add_task_queue cancel_task_queue",
+         "the fronts of queues that come and go"),
     Need("celery.worker.consumer.tasks:Tasks", "qos_global", "telling whose a prefetch count is"),
     Need("celery.worker.worker:WorkController", "_process_task", "dispatching"),
     Need("celery.worker.components:Pool", "min_concurrency max_concurrency",
@@ -73,7 +75,8 @@ BY_TRANSPORT = {
         *ON_VIRTUAL,
         Need("kombu.transport.redis:Channel",
              "_in_poll _brpop_start _brpop_read _do_restore_message _pool _q_for_pri "
-             "client conn_or_acquire global_keyprefix priority_steps unacked_key",
+             "_queue_cycle active_queues client conn_or_acquire global_keyprefix priority_steps "
+             "unacked_key",
              "lanes on Redis"),
         Need("kombu.transport.redis:GlobalKeyPrefixMixin", "_prefix_args", "lanes on Redis"),
         Need("kombu.transport.redis:QoS", "append restore_by_tag", "giving messages back"),
@@ -81,6 +84,7 @@ BY_TRANSPORT = {
              "waking the worker"),
         Need("redis.connection:Connection",
              "_sock pack_commands read_response send_packed_command", "the sensor"),
+        Need("redis.connection:Connection", "pack_command send_packed_command", "lanes on Redis"),
         Need("redis.connection:ConnectionPool", "get_connection", "the sensor"),
     ),
     "amqp": (

@@ -54,6 +54,7 @@ class Scheduler:
         self.pool = adapt(c.pool)
         self.policy = self._make_policy(c)
         self.observing = self.settings.mode == "observe"
+        fair.fronts.served = not self.observing  # before the pool forks
         make = ObservingDispatcher if self.observing else Dispatcher
         self.dispatcher = make(
             self.policy, self.pool, c.on_task_request, self._call_later, fair.kind_of_queue

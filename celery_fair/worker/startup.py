@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from celery_fair.doctor import static_findings
 from celery_fair.doctor.finding import UNKEPT_LIMIT
 from celery_fair.doctor.timeouts import unkept_limits
+from celery_fair.front import behind, is_front
 from celery_fair.policy.kinds import KINDS
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ logger = logging.getLogger(__name__)
 def announce(scheduler: Scheduler) -> None:
     """Log one line on the split of the slots, the gate and the active parts, then the warnings."""
     view, settings = scheduler.policy.view(monotonic()), scheduler.settings
-    lanes = " ".join(f"{kind}={','.join(scheduler.queue_names(kind)) or '-'}" for kind in KINDS)
+    lanes = " ".join(f"{kind}={_listed(scheduler.queue_names(kind))}" for kind in KINDS)
     logger.info(
         "celery-fair: %d slots (reserve %s, batch is guaranteed %g of the time, %d slots at the "
         "most when owed); gate closes at %d interactive waiting or %g s; lanes %s; sensor %s; "
@@ -53,3 +54,9 @@ def announce(scheduler: Scheduler) -> None:
     for finding in found:
         if finding.severity != "info":
             logger.warning("celery-fair: %s", finding.line())
+
+
+def _listed(queues: list[str]) -> str:
+    """The queues, but for the fronts of others among them."""
+    shown = [name for name in queues if not (is_front(name) and behind(name) in queues)]
+    return ",".join(shown) or "-"

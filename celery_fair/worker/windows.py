@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from celery_fair.front import is_front
 from celery_fair.worker import internals
 from celery_fair.worker.lanes import Lane
 
@@ -85,6 +86,7 @@ class RedisWindow(Window):
 
     def __init__(self, lane: Lane, consumer: Any) -> None:
         super().__init__(lane, consumer)
+        internals.pull_first(consumer.channel, is_front)
         internals.gate_redis_channel(consumer.channel, lane.room)
 
     def measured(self, round_trip_seconds: float) -> None:
@@ -145,7 +147,7 @@ class SoloRedisWindow(Window):
             queue
             for lane in self._in_order()
             if lane.room() > 0
-            for queue in internals.active_queues(self._lanes[lane])
+            for queue in sorted(internals.active_queues(self._lanes[lane]), key=_behind_fronts)
         ]
 
     def finish(self) -> None:
@@ -153,6 +155,10 @@ class SoloRedisWindow(Window):
 
     def settle(self) -> None:
         internals.settle_redis_channel(self.consumer.channel)
+
+
+def _behind_fronts(queue: str) -> bool:
+    return not is_front(queue)
 
 
 def with_measured(known_seconds: float, measured_seconds: float) -> float:

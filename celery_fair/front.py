@@ -1,0 +1,134 @@
+"""Front queues: ``<queue>.front`` beside a queue, consumed first by the same workers.
+
+No broker publishes to the front of a queue, so what is to run next has a queue of its own.
+"""
+
+from __future__ import annotations
+
+from threading import Lock
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
+
+from kombu import Exchange, Queue
+
+if TYPE_CHECKING:
+    from celery_fair.app import Fair
+
+#: What the front of a queue has behind its name.
+FRONT: Final = ".front"
+
+#: Transports (kombu's ``driver_type``) on which one more queue to consume costs next to nothing.
+#: On SQS and its like each look at an empty queue is a request to be paid for.
+TRANSPORTS: Final = frozenset({"redis", "amqp", "memory", "filesystem", "sql"})
+
+#: How long an answer of the broker is believed, in seconds.
+FRESH_SECONDS: Final = 5.0
+
+#: The longest name of a queue in AMQP 0-9-1, in bytes.
+LONGEST_NAME: Final = 255
+
+#: Arguments of queues that vanish when nobody consumes them, or that keep messages in an order.
+LEFT_ALONE: Final = ("x-expires", "x-single-active-consumer")
+
+COPIED: Final = (
+    "consumer_arguments",
+    "durable",
+    "no_ack",
+    "message_ttl",
+    "max_length",
+    "max_length_bytes",
+    "max_priority",
+)
+
+
+def front_of(queue: str) -> str:
+    """Return the name of the queue that is consumed before ``queue``, by the same workers."""
+    return queue + FRONT
+
+
+def is_front(queue: str) -> bool:
+    """Whether that is the name of a front; it has no front of its own."""
+    return queue.endswith(FRONT)
+
+
+def behind(front: str) -> str:
+    """Return the queue that a front belongs to."""
+    return front.removesuffix(FRONT)
+
+
+def may_have_front(queue: Any) -> bool:
+    """Whether a ``kombu.Queue`` may have a front.
+
+    Not one that vanishes without a consumer, since messages are sent to a front without declaring
+    it; nor one whose order is the point; nor one that this app may not declare.
+    """
+    arguments = queue.queue_arguments or {}
+    return not (
+        is_front(queue.name)
+        or queue.no_declare
+        or queue.auto_delete
+        or queue.exclusive
+        or queue.expires is not None
+        or any(arguments.get(name) for name in LEFT_ALONE)
+        or arguments.get("x-queue-type") == "stream"
+        or (queue.exchange.name and queue.exchange.type not in ("direct", "topic"))
+        or len(front_of(queue.name).encode()) > LONGEST_NAME
+    )
+
+
+def front_like(queue: Any) -> Any:
+    """Return the front of a ``kombu.Queue``: declared as it is, reached by its name alone."""
+    arguments = dict(queue.queue_arguments or {})
+    if "x-dead-letter-exchange" in arguments:  # a dead message keeps the key that it had
+        arguments.setdefault("x-dead-letter-routing-key", queue.name)
+    name = front_of(queue.name)
+    return Queue(
+        name,
+        Exchange("", delivery_mode=queue.exchange.delivery_mode),
+        name,
+        queue_arguments=arguments or None,
+        **{attribute: getattr(queue, attribute) for attribute in COPIED},
+    )
+
+
+class Fronts:
+    """Whether a message may be sent to the front of a queue, in this process."""
+
+    def __init__(self, fair: Fair) -> None:
+        self._fair = fair
+        self._lock = Lock()
+        self._known: dict[str, tuple[float, bool]] = {}
+        #: Whether this process is a worker, or a child of one, that consumes fronts first.
+        self.served = False
+
+    def takes(self, queue: str) -> bool:
+        """Whether ``queue`` has a front, as far as the broker tells. Asks it now and then."""
+        if not self._fair.settings.front_queues:
+            return False
+        now = monotonic()
+        with self._lock:
+            known = self._known.get(queue)
+        if known is not None and now < known[0]:
+            return known[1]
+        found = self._ask(front_of(queue))
+        with self._lock:
+            self._known[queue] = (now + FRESH_SECONDS, found)
+        return found
+
+    def _ask(self, front: str) -> bool:
+        """RabbitMQ drops without a word what is sent to a queue that isn't there.
+
+        Workers declare fronts; one that may not has none, and Redis says so to this process too.
+        """
+        try:
+            with self._fair.app.pool.acquire(block=True) as connection:
+                driver = connection.transport.driver_type
+                if driver == "amqp":
+                    with connection.channel() as channel:
+                        channel.queue_declare(front, passive=True)
+                elif driver == "redis":
+                    with connection.channel() as channel, channel.conn_or_acquire() as client:
+                        client.llen(front)
+                return driver in TRANSPORTS
+        except Exception:  # not there, or not allowed; if it is the connection, publishing says so
+            return False

@@ -1,0 +1,95 @@
+"""Has a worker consume the front of each queue that it consumes (``celery_fair.front``)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
+from typing import Any
+
+from celery_fair.front import TRANSPORTS, front_like, front_of, may_have_front
+from celery_fair.worker import internals
+from celery_fair.worker.adopting import adopt
+from celery_fair.worker.consumer import LaneConsumer
+
+logger = logging.getLogger(__name__)
+
+
+class WorkerFronts:
+    """The fronts of one ``Consumer``'s queues, on whatever connection it has.
+
+    They stand beside their queues in Celery's own ``consume_from``: so Celery declares, consumes
+    and cancels them as it does all others. They are not among the queues that the app knows by
+    name; a front that is there, by ``-Q`` for instance, is somebody's own.
+    """
+
+    def __init__(self, c: Any) -> None:
+        self._c = c
+        self._refused: set[str] = set()
+
+    def add_all(self) -> None:
+        """Give each queue that is to be consumed its front, where it can have one."""
+        consumed = self._consumed
+        for front in self._usable(list(consumed.values())):
+            consumed[front.name] = front
+
+    def add(self, queue: str) -> None:
+        """Consume the front of a queue that is consumed from now on."""
+        found = self._c.app.amqp.queues.aliases.get(queue) or self._consumed.get(queue)
+        if found is None:
+            return
+        consumer = self._c.task_consumer
+        with consumer.frozen() if isinstance(consumer, LaneConsumer) else nullcontext():
+            for front in self._usable([found]):
+                self._consumed[front.name] = front
+                if not consumer.consuming_from(front.name):
+                    consumer.add_queue(front)
+                    consumer.consume()
+
+    def cancel(self, queue: str) -> None:
+        """Consume the front no more of a queue that isn't consumed any more."""
+        aliased = self._c.app.amqp.queues.aliases.get(queue)
+        front = front_of(queue if aliased is None else aliased.name)
+        if self._consumed.pop(front, None) is not None:
+            self._c.task_consumer.cancel_by_queue(front)
+
+    @property
+    def _consumed(self) -> dict[str, Any]:
+        found: dict[str, Any] = self._c.app.amqp.queues.consume_from
+        return found
+
+    def _usable(self, queues: Iterable[Any]) -> Iterator[Any]:
+        """Fronts that are missing, declared at the broker as their queues are."""
+        missing = [
+            front_like(queue)
+            for queue in queues
+            if may_have_front(queue) and front_of(queue.name) not in self._consumed
+        ]
+        if not missing:
+            return
+        connection = self._c.connection
+        if connection.transport.driver_type not in TRANSPORTS:
+            return
+        for front in missing:
+            error = self._refusal(connection, front)
+            if error is None:
+                yield front
+            elif front.name not in self._refused:
+                self._refused.add(front.name)
+                logger.warning(
+                    "celery-fair: the queue %s can't be had (%r), so retries go to the back of "
+                    "theirs; let this user declare and consume it, or set front_queues to false",
+                    front.name,
+                    error,
+                )
+
+    def _refusal(self, connection: Any, front: Any) -> Exception | None:
+        """What the broker says to this queue, if it is no."""
+        if connection.transport.driver_type == "redis":
+            return internals.redis_refusal(connection, front.name)
+        try:
+            refused: list[Exception] = []
+            adopt(connection, [front], refused.append)
+        except connection.channel_errors as error:
+            return error
+        return refused[0] if refused else None

@@ -1,0 +1,132 @@
+"""An interactive retry is run before what waits: it goes to the front of its queue."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.apps import mixed
+from tests.brokers.waiting import wait_until
+from tests.integration.contract.site import ask, labels, publish
+
+BACKLOG = 200
+HANDFUL = 12
+"""Tasks that may run before a retry: in a slot, in a pipe, held, or dealt by the broker's turns."""
+SETTINGS = {"CELERY_FAIR__RESERVE": "0"}
+QUORUM = {"task_create_missing_queue_type": "quorum", "task_default_queue_type": "quorum"}
+
+
+@pytest.fixture
+def conf():
+    return {}
+
+
+@pytest.fixture
+def app(broker, conf):
+    app = mixed.make_app(broker, **conf)
+    yield app
+    app.close()
+
+
+@pytest.fixture
+def start(start_worker, conf):
+    def start(pool="prefork", slots=2, env=None, **options):
+        environ = {**SETTINGS, "CELERY_CONF": json.dumps(conf), **(env or {})}
+        return start_worker(
+            "tests.apps.mixed", pool=pool, concurrency=slots, env=environ, **options
+        )
+
+    return start
+
+
+def _passed(journal, label="again"):
+    """How many tasks began between the first attempt of ``label`` and its second."""
+    started = journal.started()
+    first = started.index(label)
+    return started.index(label, first + 1) - first - 1
+
+
+def _retry_before_a_backlog(app, journal, count=BACKLOG, seconds=0.01):
+    again = app.tasks["i.retrying"].apply_async(("again",))
+    publish(app, "i.sleep", labels("i", count), seconds)
+    return again
+
+
+def _wait_for_all(journal, count=BACKLOG):
+    journal.wait_finished("again", *labels("i", count), timeout=60)
+
+
+@pytest.mark.parametrize("pool", ["prefork", "threads"])
+@pytest.mark.brokers("redis", "rabbitmq")
+def test_a_retry_runs_before_what_waits(broker, app, start, journal, pool):
+    again = _retry_before_a_backlog(app, journal)
+    start(pool)
+    _wait_for_all(journal)
+    assert _passed(journal) <= HANDFUL
+    attempts = [entry for entry in journal.entries() if entry.label == "again"]
+    assert {entry.task_id for entry in attempts} == {again.id}
+    assert [entry.event for entry in attempts] == ["start", "retry", "start", "finish"]
+
+
+@pytest.mark.parametrize("conf", [QUORUM], ids=["quorum"])
+@pytest.mark.brokers("rabbitmq")
+def test_it_does_so_on_quorum_queues(broker, app, start, journal, conf):
+    _retry_before_a_backlog(app, journal)
+    start()
+    _wait_for_all(journal)
+    assert _passed(journal) <= HANDFUL
+
+
+@pytest.mark.brokers("filesystem", "sqlite")
+def test_it_does_so_where_the_worker_looks_at_each_queue_in_turn(broker, app, start, journal):
+    _retry_before_a_backlog(app, journal, 60)
+    start()
+    _wait_for_all(journal, 60)
+    assert _passed(journal) <= 2 * HANDFUL
+
+
+@pytest.mark.parametrize(
+    "env",
+    [{"CELERY_FAIR__FRONT_QUEUES": "false"}, {"CELERY_FAIR__MODE": "observe"}],
+    ids=["off", "observe"],
+)
+@pytest.mark.brokers("redis")
+def test_it_waits_behind_all_others_where_that_is_off(broker, app, start, journal, env):
+    _retry_before_a_backlog(app, journal, 60)
+    start(env=env)
+    _wait_for_all(journal, 60)
+    assert _passed(journal) > 40
+
+
+@pytest.mark.brokers("redis", "rabbitmq")
+def test_what_is_in_front_outlives_its_worker(broker, app, start, journal):
+    """Its second attempt waits in front for its time, and the worker is killed meanwhile."""
+    again = app.tasks["i.retrying"].apply_async(("again",), {"countdown": 3.0})
+    worker = start()
+    journal.wait(lambda entries: any(e.event == "retry" for e in entries), what="the retry")
+    wait_until(lambda: ask(app, worker.hostname, "scheduled"), "the retry in the worker")
+    worker.kill()
+    publish(app, "i.sleep", ["other"])
+    if broker.name == "redis":  # no one else would restore it before the visibility timeout
+        with app.connection_for_write() as connection:
+            connection.default_channel.qos.restore_visible(num=10)
+    start()
+    journal.wait_finished("again", "other", timeout=30)
+    assert {entry.task_id for entry in journal.entries() if entry.label == "again"} == {again.id}
+
+
+@pytest.mark.brokers("redis", "rabbitmq")
+def test_the_front_comes_and_goes_with_its_queue(broker, app, start, journal):
+    worker = start(args=("-Q", "celery"))
+
+    def consumed():
+        return {queue["name"] for queue in ask(app, worker.hostname, "active_queues")}
+
+    assert consumed() == {"celery", "celery.front"}
+    app.control.add_consumer("extra", destination=[worker.hostname], reply=True, timeout=5)
+    wait_until(lambda: {"extra", "extra.front"} <= consumed(), "the new queue and its front")
+    app.tasks["i.retrying"].apply_async(("again",), queue="extra")
+    journal.wait_finished("again", timeout=20)
+    app.control.cancel_consumer("extra", destination=[worker.hostname], reply=True, timeout=5)
+    wait_until(lambda: consumed() == {"celery", "celery.front"}, "neither of them")
