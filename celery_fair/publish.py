@@ -16,6 +16,7 @@ from celery_fair.task import (
     NOTHING,
     ambient,
     bounded,
+    hidden,
     known_kind,
     known_timeout,
     own_options,
@@ -102,7 +103,7 @@ class Publish:
             first_published=self.kept.first_published if self.kept else self.now,
             ready_at=self._ready_at(),
             request_id=bounded(asked.get("request_id")) or self._inherited("request_id"),
-            tenant=bounded(asked.get("tenant")) or self._inherited("tenant"),
+            tenant=self._tenant(bounded(asked.get("tenant"))),
             covers_children=covers_children,
             inherited=self._is_inherited(),
             timeout_seconds=self._timeout(asked.get("timeout_seconds")),
@@ -116,8 +117,13 @@ class Publish:
             return known_timeout(seconds, f"timeout_seconds= of {self.name}")
         return self.kept.timeout_seconds if self.kept is not None else None
 
+    def _tenant(self, asked: str | None) -> str | None:
+        """Return whose work this is; hashed where it is first said, so what is inherited is too."""
+        said = asked or (self.around.tenant if self.kept is None else None)
+        return hidden(said, self.fair.settings.tenant_hash_key) or self._inherited("tenant")
+
     def _inherited(self, name: Literal["request_id", "tenant"]) -> str | None:
-        """Return whose work this is: what the attempt had, else the block says, else the parent."""
+        """Return what the attempt had, else the block says, else the parent."""
         if self.kept is not None:
             found: str | None = getattr(self.kept, name)
             return found

@@ -8,11 +8,13 @@ import warnings
 from collections.abc import Mapping
 from typing import Any, Final, Literal, TypeVar, cast, get_args
 
+from kombu.utils.url import maybe_sanitize_url
 from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
     NonNegativeInt,
+    SecretStr,
     ValidationError,
     ValidationInfo,
     field_validator,
@@ -28,6 +30,9 @@ ENV_PREFIX: Final = "CELERY_FAIR__"
 
 #: A sensor that reads more often than this would be felt by the broker.
 MAX_READS_PER_SECOND: Final = 4
+
+SECRETS: Final = ("tenant_hash_key",)
+"""Settings whose value stands in no error, reply or log."""
 
 Seconds = float
 T = TypeVar("T")
@@ -177,6 +182,13 @@ class FairSettings(BaseModel):
         min_length=1,
     )
 
+    tenant_hash_key: SecretStr | None = _setting(
+        None,
+        "a secret of at least 16 characters, or none",
+        "with one a tenant travels as its keyed hash; all publishers need the same",
+        min_length=16,
+    )
+
     log_tasks: float = _setting(
         0.0,
         "a part of all tasks, from 0 to 1",
@@ -270,6 +282,13 @@ class FairSettings(BaseModel):
         """How long a task of each kind may run, in seconds, where it doesn't say so itself."""
         return {INTERACTIVE: self.interactive_time_limit, BATCH: self.batch_time_limit}
 
+    def shown(self) -> dict[str, Any]:
+        """Return what was set, as JSON values that anybody may see: without passwords and keys."""
+        shown = self.model_dump(mode="json", exclude_defaults=True)
+        if self.state_url is not None:
+            shown["state_url"] = maybe_sanitize_url(self.state_url)
+        return shown
+
     def policy(self, prefetch_multiplier: int) -> PolicySettings:
         """Return the part of the settings that the policy decides by."""
         shared = PolicySettings.__dataclass_fields__.keys() & type(self).model_fields.keys()
@@ -301,6 +320,8 @@ def _environment(environ: Mapping[str, str]) -> dict[str, Any]:
 
 def _parsed(name: str, text: str) -> Any:
     """Turn the text of a variable into the value that it most likely means."""
+    if name in SECRETS:  # it may look like a number
+        return text
     annotation = FairSettings.model_fields[name].annotation
     if annotation is bool:
         words = {"1": True, "true": True, "yes": True, "on": True}
@@ -330,7 +351,8 @@ def _sentence(name: str, value: Any, label: str) -> str:
         return f"{label}: there is no setting {name!r}{hint or '; docs/settings.md lists them all'}"
     field = FairSettings.model_fields[name]
     cure = cast("dict[str, str]", field.json_schema_extra)["cure"]
-    return f"{label}: expected {field.description}, got {value!r}{_near_word(name, value)} ({cure})"
+    got = "something else" if name in SECRETS else f"{value!r}{_near_word(name, value)}"
+    return f"{label}: expected {field.description}, got {got} ({cure})"
 
 
 def _near_word(name: str, value: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
@@ -10,6 +11,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final, overload
 
 from celery import shared_task
+from pydantic import SecretStr
 
 from celery_fair.errors import BadOption, NotInstalled, UnknownKind
 from celery_fair.headers import MAX_TEXT
@@ -180,6 +182,13 @@ def inherit_kind(kind: Kind) -> AbstractContextManager[None]:
 def bounded(text: object) -> str | None:
     """Return an identifier as text of a length that every worker can carry."""
     return None if text is None else str(text)[:MAX_TEXT]
+
+
+def hidden(text: str | None, key: SecretStr | None) -> str | None:
+    """Return an identifier as it is to travel: with a key half of its HMAC-SHA256, in hex."""
+    if text is None or key is None:
+        return text
+    return hmac.new(key.get_secret_value().encode(), text.encode(), "sha256").hexdigest()[:32]
 
 
 def apply_here(

@@ -102,9 +102,7 @@ def collect(scheduler: Scheduler, *, quantiles: bool = True) -> dict[str, Any]:
             "unreadable": dispatcher.arrivals.unreadable,
         },
         # Only what was set: a reply must stay small, whatever the number of queues.
-        "settings": short_settings(
-            scheduler.settings.model_dump(mode="json", exclude_defaults=True)
-        ),
+        "settings": short_settings(scheduler.settings.shown()),
         "observer_failures": scheduler.fair.observers.failures,
         "kinds": kinds,
     }

@@ -9,6 +9,7 @@ import pydantic
 import pytest
 
 from celery_fair import FairError, FairSettings, FairWarning, SettingsError
+from celery_fair.settings import SECRETS
 
 ACCEPTED: dict[str, list[Any]] = {
     "enabled": [False],
@@ -39,6 +40,7 @@ ACCEPTED: dict[str, list[Any]] = {
     "state_url": ["redis://localhost/1", None],
     "interactive_time_limit": [30, 0.5, None],
     "batch_time_limit": [3600, None],
+    "tenant_hash_key": ["0123456789abcdef", None],
     "metrics_port": [1, 65535, None],
     "metrics_host": ["127.0.0.1"],
     "log_tasks": [0, 0.01, 1],
@@ -80,6 +82,7 @@ REFUSED: dict[str, list[Any]] = {
     "state_url": ["", 6379],
     "interactive_time_limit": [0, math.inf],
     "batch_time_limit": [-1],
+    "tenant_hash_key": ["short", 16],
     "metrics_port": [0, 65536, "9540", True],
     "metrics_host": ["", None],
     "log_tasks": [-0.1, 1.1, "all"],
@@ -100,7 +103,8 @@ def test_every_setting_has_an_accepted_and_a_refused_value() -> None:
 def test_a_good_value_is_accepted(name: str, value: Any) -> None:
     settings = FairSettings.load({name: value}, {}, {})
     expected = {"batch": ["reports"]} if value == {"batch": ("reports",)} else value
-    assert getattr(settings, name) == expected
+    got = getattr(settings, name)
+    assert (got.get_secret_value() if name in SECRETS and got else got) == expected
 
 
 @pytest.mark.parametrize(("name", "value"), [(n, v) for n, vs in REFUSED.items() for v in vs])
@@ -109,7 +113,8 @@ def test_a_bad_value_is_refused_with_its_name_what_was_expected_what_came_and_a_
 ) -> None:
     message = refusal({name: value})
     field = FairSettings.model_fields[name]
-    assert f"app.conf.fair['{name}']: expected {field.description}, got {value!r}" in message
+    got = "something else" if name in SECRETS else repr(value)
+    assert f"app.conf.fair['{name}']: expected {field.description}, got {got}" in message
     assert message.endswith(")")  # the cure
     assert "pydantic" not in message
 
