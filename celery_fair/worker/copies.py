@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from functools import partial
 from time import monotonic
 from typing import Any, Final
 
@@ -93,24 +92,26 @@ class Copies:
             ending = _ending(request, slots)
             id, copy, attempt = request.id, request.fair_copy, _attempt(request)
             if ending is not None:
-                del self._started[request]
+                self._started.pop(request, None)  # by the noting thread too, as the loop ends
                 self._note(id, copy, attempt, ending)
             elif now - told_at >= RENEW_SECONDS:
                 self._started[request] = now
                 self._noting.note((id, copy, attempt), scripts.renew(id, copy, attempt))
 
-    def stop(self, slots: Slots) -> None:
-        """The worker ends; what its pool still finishes is told as it does."""
-        if not self.seen or self._has_none:
-            return
-        self.tick(slots, monotonic())
-        self._noting.stop(STOP_SECONDS)
+    def loop_ends(self, slots: Slots) -> None:
+        """The loop ticks no more, and what runs goes on: a warm shutdown may wait for hours."""
         if self._started:
-            slots.on_free = partial(self._end_late, slots)
+            self._noting.meanwhile(lambda: self.tick(slots, monotonic()))
 
-    def _end_late(self, slots: Slots) -> None:
-        self.tick(slots, monotonic())
-        self._noting.flush()
+    def loop_begins(self) -> None:
+        """The loop ticks, for the first time or after a reconnect."""
+        self._noting.meanwhile(None)
+
+    def stop(self, slots: Slots) -> None:
+        """The worker ends, and its pool has."""
+        if self.seen and not self._has_none:
+            self.tick(slots, monotonic())
+            self._noting.stop(STOP_SECONDS)
 
     def _note(self, id: str, copy: str, attempt: int, ending: str) -> None:
         if not self._has_none:

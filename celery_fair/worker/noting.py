@@ -12,7 +12,7 @@ from celery_fair.state import Call, State, StateAway
 logger = logging.getLogger(__name__)
 
 PAUSE_SECONDS = 1.0
-"""Between two tries, while the state is away."""
+"""Between two tries, while the state is away, and two looks, while there is no loop."""
 
 MOST = 10_000
 """Notes that are kept through an outage. A request without its note is only run once more."""
@@ -36,6 +36,7 @@ class Noting:
         self._awake = threading.Event()
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
+        self._look: Callable[[], None] | None = None
 
     def note(self, about: Hashable, call: Call) -> None:
         """Have it told soon."""
@@ -43,6 +44,15 @@ class Noting:
             self._notes.pop(about, None)
             self._notes[about] = call
             self._trim()
+        self._begin()
+
+    def meanwhile(self, look: Callable[[], None] | None) -> None:
+        """Call ``look`` about once a second, where no loop does it; None: no more."""
+        self._look = look
+        if look is not None or self._thread is not None:
+            self._begin()
+
+    def _begin(self) -> None:
         if self._thread is None and not self._ended.is_set():
             self._thread = threading.Thread(
                 target=self._run, name="celery-fair-noting", daemon=True
@@ -77,8 +87,11 @@ class Noting:
 
     def _run(self) -> None:
         while not self._ended.is_set():
-            self._awake.wait()
+            look = self._look
+            self._awake.wait(None if look is None else PAUSE_SECONDS)
             self._awake.clear()
+            if look is not None:
+                look()
             while not self._ended.is_set() and not self.flush():
                 self._ended.wait(PAUSE_SECONDS)
 

@@ -130,6 +130,7 @@ class Scheduler:
         self.measuring.connect()
         self.dispatcher.connect(self.pulling.lanes, self.pulling.windows)
         self._queues_changed()
+        self.copies.loop_begins()
         self._timer_entry = c.timer.call_repeatedly(TICK_SECONDS, self.tick)
 
     def register_with_event_loop(self, hub: Any) -> None:
@@ -143,6 +144,7 @@ class Scheduler:
             internals.end_timer(self._timer_entry)
             self._timer_entry = None
         self.dispatcher.timing_out.stop(STOP_SECONDS)
+        self.copies.loop_ends(self.dispatcher.slots)
         if self.c.hub is not None:
             internals.forget_pollers(self.c.hub)
 

@@ -347,7 +347,10 @@ def test_while_the_state_is_away_everything_runs_and_nobody_waits_for_it(redis, 
     asked = redis.calls
     assert all(copies.may_run(Request(copy=str(n))) for n in range(100))
     assert redis.calls == asked
-    assert copies.unasked == 101
+    redis.state._away_until = 1e-9  # the silence is over: still it isn't the loop that tries
+    assert copies.may_run(Request())
+    assert redis.calls == asked
+    assert copies.unasked == 102
 
 
 def test_what_began_while_it_was_away_is_told_when_it_is_back(redis, copies, slots):
@@ -373,17 +376,29 @@ def test_without_a_redis_in_the_worker_all_run_and_it_is_said_once(caplog):
     assert len(caplog.records) == 1
 
 
-def test_what_ends_after_the_loop_is_told_as_it_ends(redis, slots):
+def test_while_a_worker_waits_for_its_last_tasks_they_keep_their_lease(
+    redis, slots, copies, monkeypatch
+):
+    monkeypatch.setattr("celery_fair.worker.copies.RENEW_SECONDS", 0.0)
     redis.claim()
-    copies = Copies(lambda: redis.state)
-    copies.seen = True
     request = Request()
     copies.may_run(request)
     slot = slots.take(INTERACTIVE, request, 0.0)
-    copies.stop(slots)
-    assert redis.of()["state"] == "running"
+    redis.is_silent()
+    copies.loop_ends(slots)
+    wait_until(lambda: int(redis.of()["until"]) > time.time() * 1000, "the renewal")
     slot.outcome = "succeeded"
     slot.release()
+    wait_until(lambda: redis.of()["state"] == "done", "the end to be told")
+
+
+def test_what_has_ended_by_the_end_of_the_worker_is_told(redis, slots, copies):
+    redis.claim()
+    copies.seen = True
+    request = Request()
+    copies.may_run(request)
+    run(slots, request, "succeeded")
+    copies.stop(slots)
     assert redis.of()["state"] == "done"
 
 
