@@ -14,13 +14,15 @@ from typing import Any
 from celery import Celery, signals
 from celery.local import Proxy
 
+from celery_fair.admission import Admission
+from celery_fair.admission.canvas import producer_or_acquire, put_off
 from celery_fair.errors import AlreadyInstalled, NotInstalled
 from celery_fair.front import Fronts
 from celery_fair.headers import NAME
 from celery_fair.identity import Identity, is_asked
 from celery_fair.observer import Observer, Observers, TaskInfo
 from celery_fair.policy.kinds import Kind
-from celery_fair.publish import Publish
+from celery_fair.publish import CHORD_UNLOCK, Publish
 from celery_fair.routing import FairRouter, Lanes
 from celery_fair.settings import FairSettings
 from celery_fair.task import (
@@ -34,6 +36,7 @@ from celery_fair.task import (
     everything_is,
     inherit,
     installed,
+    known_kind,
     own_options,
     with_fair_task,
 )
@@ -62,6 +65,7 @@ class Fair:
         self.observers = Observers()
         self.fronts = Fronts(self)
         self.identity = Identity(self)
+        self.admission = Admission(self)
         self._undo: list[Callable[[], None]] = []
         if app is not None:
             self.init_app(app)
@@ -100,6 +104,9 @@ class Fair:
         self._replace(app, ATTRIBUTE, self)
         before = vars(app).get("send_task") or functools.partial(_send_as_celery, app)
         self._replace(app, "send_task", functools.partial(self._send_task, app, before))
+        acquire = vars(app).get("producer_or_acquire") or functools.partial(_acquire, app)
+        opening = functools.partial(producer_or_acquire, self, acquire)
+        self._replace(app, "producer_or_acquire", opening)
         self._replace(app, "Task", with_fair_task(app.Task))
         self._replace(app.amqp, "Queues", self._make_queues)
         if "queues" in vars(app.amqp):
@@ -114,6 +121,7 @@ class Fair:
         while self._undo:
             self._undo.pop()()
         self.identity.close()
+        self.admission.close()
         self._app = None
 
     def _replace(self, owner: Any, name: str, value: Any) -> None:
@@ -256,6 +264,20 @@ class Fair:
             # Switched off, or uninstalled under someone else's wrapper.
             _drop(options)
             return send(name, args, kwargs, **options)
+        if name == CHORD_UNLOCK and self._is_first(options) and args:
+            later = functools.partial(self._send, app, send, name, args, kwargs, options)
+            if put_off(args[0], options, later):
+                return app.AsyncResult(options["task_id"])
+        return self._send(app, send, name, args, kwargs, options)
+
+    def _is_first(self, options: Mapping[str, Any]) -> bool:
+        """Whether a chord's unlocking is the first that is published of it, and may be refused."""
+        starts = options.get("parent_id") is None and not options.get("retries")
+        return bool(self.admission.limits) and starts and self.app.current_worker_task is None
+
+    def _send(
+        self, app: Any, send: Callable[..., Any], name: str, args: Any, kwargs: Any, options: Any
+    ) -> Any:
         publish = self.prepare(name, args, kwargs, options)
         claim = publish.claim
         if claim is not None and not claim.is_sent:
@@ -265,6 +287,15 @@ class Fair:
         if "queued" in self.observers.hooks:
             self.observers.tell("queued", _queued(publish, name, result.id))
         return result
+
+    def admit(self, kind: Kind) -> None:
+        """Raise `QueueFull` where a task of ``kind`` would be refused now; publishes nothing.
+
+        For views that ask before they do work, and for tasks that publish many others: these are
+        never refused by themselves.
+        """
+        if self.settings.enabled:
+            self.admission.ask(known_kind(kind, "admit(…)"))
 
     def add_observer(self, observer: Observer) -> None:
         """Have the hooks of ``observer`` called, in this process and in workers started from it."""
@@ -345,6 +376,10 @@ _ABSENT = object()
 def _send_as_celery(app: Any, *args: Any, **options: Any) -> Any:
     # Looked up at each call: tracers patch the class, some of them after us.
     return type(app).send_task(app, *args, **options)
+
+
+def _acquire(app: Any, producer: Any = None) -> Any:
+    return type(app).producer_or_acquire(app, producer)
 
 
 def _drop(options: dict[str, Any]) -> None:

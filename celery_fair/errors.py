@@ -71,6 +71,50 @@ class QueueTimeout(FairError):  # noqa: N818
         )
 
 
+class QueueFull(FairError):  # noqa: N818
+    """Nothing was published: as much as is allowed waits already. Try again later, or add workers.
+
+    ``backlog`` is in tasks. ``limit`` is in tasks too, or in seconds where ``wait_seconds``, the
+    estimated wait, is what was too long. The five are also the exception's ``args``, of which
+    pickle and every result serializer make it anew.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        backlog: int,
+        limit: float,
+        retry_after_seconds: float,
+        wait_seconds: float | None = None,
+    ) -> None:
+        self.kind = kind
+        self.backlog = backlog
+        self.limit = limit
+        self.retry_after_seconds = retry_after_seconds
+        self.wait_seconds = wait_seconds
+        super().__init__(kind, backlog, limit, retry_after_seconds, wait_seconds)
+
+    @property
+    def limited_by(self) -> str:
+        """Which limit it was: ``"backlog"`` or ``"wait"``."""
+        return "backlog" if self.wait_seconds is None else "wait"
+
+    def __str__(self) -> str:
+        if self.wait_seconds is None:
+            what = f"{self.backlog} {self.kind} tasks wait, and {self.limit:g} may"
+            setting = f"{self.kind}_max_backlog"
+        else:
+            what = (
+                f"{self.kind} tasks would wait about {self.wait_seconds:.3g} s, and may wait "
+                f"{self.limit:g} s"
+            )
+            setting = f"{self.kind}_max_wait_seconds"
+        return (
+            f"not published: {what}; try again in {self.retry_after_seconds:.0f} s, add workers, "
+            f"or raise {setting}"
+        )
+
+
 class NotInstalled(FairError, RuntimeError):  # noqa: N818
     """No Fair is installed in the Celery app: call Fair(app) where the app is made."""
 

@@ -87,6 +87,7 @@ class FairRouter:
         else:
             routed = self._by_route_or_kind(options, name, args, kwargs, task_type)
         self._follow(routed)
+        self.publish.fair.admission.routed(self.publish)
         return self._at_front(routed) if self.publish.to_front else routed
 
     def _explicit(

@@ -168,6 +168,26 @@ class FairSettings(BaseModel):
         gt=0.0,
     )
 
+    interactive_max_backlog: int | None = _setting(
+        None,
+        "a number of tasks from 1, or none",
+        "while so many wait, publishing one more raises QueueFull; none refuses nothing",
+        ge=1,
+    )
+    batch_max_backlog: int | None = _setting(
+        None,
+        "a number of tasks from 1, or none",
+        "while so many wait, publishing one more raises QueueFull; none refuses nothing",
+        ge=1,
+    )
+    interactive_max_wait_seconds: Seconds | None = _setting(
+        None,
+        "seconds over 0, or none",
+        "publishing what would wait for longer, by what workers report, raises QueueFull; none "
+        "refuses nothing",
+        gt=0.0,
+    )
+
     deduplicate_seconds: Seconds | None = _setting(
         None,
         "seconds over 0, or none",
@@ -281,6 +301,14 @@ class FairSettings(BaseModel):
     def time_limits(self) -> Mapping[Kind, float | None]:
         """How long a task of each kind may run, in seconds, where it doesn't say so itself."""
         return {INTERACTIVE: self.interactive_time_limit, BATCH: self.batch_time_limit}
+
+    @property
+    def admission(self) -> Mapping[Kind, tuple[int | None, float | None]]:
+        """How many tasks of each kind may wait, and for how many seconds."""
+        return {
+            INTERACTIVE: (self.interactive_max_backlog, self.interactive_max_wait_seconds),
+            BATCH: (self.batch_max_backlog, None),
+        }
 
     def shown(self) -> dict[str, Any]:
         """Return what was set, as JSON values that anybody may see: without passwords and keys."""

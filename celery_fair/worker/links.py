@@ -19,6 +19,9 @@ TIMEOUT_SECONDS = 0.5
 
 NOT_FOUND = 404
 
+INBOX_SECONDS, INBOX_WORDS, UNREAD_WORDS = 5.0, 2000, 500
+"""What waits for one who only listens: for so long, so many, and so many more in its socket."""
+
 MEMBERS_KEY = "_celery_fair.members"
 MEMBERS_EXCHANGE = "celery_fair.members"
 
@@ -51,7 +54,8 @@ class Link:
     speaks_unasked = False
     """Whether the descriptor may be readable with no question open, short of a lost connection."""
 
-    def __init__(self, app: Any) -> None:
+    def __init__(self, app: Any, *, listens_only: bool = False) -> None:
+        self._listens_only = listens_only
         self.connection = app.connection_for_read()
         options = dict(self.connection.transport_options)
         for name in ("socket_timeout", "socket_connect_timeout", "read_timeout", "write_timeout"):
@@ -83,6 +87,10 @@ class Link:
         """Read what has come; ``None`` while the answer is not complete."""
         raise NotImplementedError
 
+    def words(self) -> Mapping[str, str]:
+        """The words that the broker keeps of members; waits for them. Others come with answers."""
+        return {}
+
     def leave(self, name: str) -> None:
         """Take the member of this name out of the fleet."""
 
@@ -99,11 +107,11 @@ class RedisLink(Link):
     answers_at_once = False
     has_members = True
 
-    def __init__(self, app: Any) -> None:
+    def __init__(self, app: Any, *, listens_only: bool = False) -> None:
         self._asked: list[str] = []
         self._replies = 0
         self._with_members = self._has_spoken = False
-        super().__init__(app)
+        super().__init__(app, listens_only=listens_only)
 
     def _connect(self) -> None:
         super()._connect()
@@ -144,6 +152,10 @@ class RedisLink(Link):
         company = replies[-1] - 1 if isinstance(replies[-1], int) else None
         return Answer(ready, members, bool(members), company)
 
+    def words(self) -> Mapping[str, str]:
+        internals.redis_send(self._redis, [("HGETALL", self._members_key)])
+        return _text_items(internals.redis_receive(self._redis, 1)[0])
+
     def leave(self, name: str) -> None:
         self.forget([name])
 
@@ -167,13 +179,13 @@ class AmqpLink(Link):
     words_a_second = 10_000  # 36 µs each of RabbitMQ's own time: a third of a core
     speaks_unasked = True
 
-    def __init__(self, app: Any) -> None:
+    def __init__(self, app: Any, *, listens_only: bool = False) -> None:
         self._pending: deque[str] = deque()
         self._ready: dict[str, int] = {}
         self._words: dict[str, str] = {}
         self._consumers = 0
         self._has_counted = False
-        super().__init__(app)
+        super().__init__(app, listens_only=listens_only)
 
     def _connect(self) -> None:
         super()._connect()
@@ -188,7 +200,12 @@ class AmqpLink(Link):
         exchange = Exchange(MEMBERS_EXCHANGE, type="fanout", durable=False, auto_delete=True)
         channel = self.connection.channel()
         inbox = Queue("", exchange, exclusive=True, auto_delete=True, durable=False)
-        consumer = Consumer(channel, [inbox], no_ack=True, accept=["json"])
+        if self._listens_only:  # it may not read for hours, and nothing may pile up for it
+            inbox.message_ttl, inbox.max_length = INBOX_SECONDS, INBOX_WORDS
+            channel.basic_qos(0, UNREAD_WORDS, False)
+        consumer = Consumer(
+            channel, [inbox], no_ack=not self._listens_only, accept=["json"]
+        )
         consumer.register_callback(self._word_received)
         consumer.consume()
         self._producer = Producer(channel, exchange, auto_declare=False)
@@ -236,9 +253,11 @@ class AmqpLink(Link):
         if self._pending and self._pending[0] == queue:
             self._pending.popleft()
 
-    def _word_received(self, body: Any, _message: Any) -> None:
+    def _word_received(self, body: Any, message: Any) -> None:
         name, word = body
         self._words[name] = word
+        if self._listens_only:
+            message.ack()
 
     def leave(self, name: str) -> None:
         if self.has_members:

@@ -1,0 +1,228 @@
+"""What waits at the broker, as one process knows it: one thread reads, the others use the value."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections import Counter, deque
+from collections.abc import Callable
+from threading import Lock
+from time import monotonic
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from celery_fair.policy.kinds import Kind
+
+if TYPE_CHECKING:
+    from celery_fair.admission.rate import Workers
+    from celery_fair.app import Fair
+    from celery_fair.worker.links import Link
+
+logger = logging.getLogger(__name__)
+
+READ_SECONDS = 0.1
+"""Between two readings: at most ten a second, however many publish."""
+ANSWER_SECONDS = 0.5
+"""How long a publisher waits for a reading; connecting, where it must, has as much again."""
+OLD_SECONDS = 1.0
+"""After this a reading says nothing more, and publishers wait for the next."""
+BACKOFF_SECONDS = (0.5, 30.0)
+SLOPE_SECONDS = 30.0
+QUICK_SECONDS = 0.1
+"""A failure that comes sooner is of a connection that was closed before, not of a broker away."""
+STALE_SECONDS = 5.0
+
+
+class Reading(NamedTuple):
+    """Messages ready by kind, and when they were counted, on this process's monotonic clock."""
+
+    ready: dict[Kind, int]
+    at: float
+
+
+class Backlog:
+    """Messages ready in the queues of each limited kind, plus what was published here since.
+
+    Between two readings the process counts its own, so that a burst can't overshoot by more than
+    what the others publish meanwhile.
+    """
+
+    def __init__(
+        self,
+        fair: Fair,
+        connect: Callable[[Fair], Link | None] | None = None,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self._fair = fair
+        self._connect = _connect if connect is None else connect
+        self._clock = clock
+        self._is_unmeasurable = False
+        self.reads = 0
+        self._reset()
+
+    def _reset(self) -> None:
+        """Begin anew: a connection that a fork has copied is its parent's."""
+        self._pid = os.getpid()
+        self._reading_lock = Lock()
+        self._count_lock = Lock()
+        self._link: Link | None = None
+        self._workers: Workers | None = None
+        self._last: Reading | None = None
+        self._history: deque[Reading] = deque(maxlen=int(SLOPE_SECONDS / READ_SECONDS))
+        self._since: Counter[Kind] = Counter()
+        self._next_at = self._backoff = self._heard_at = 0.0
+
+    def published(self, kind: Kind) -> None:
+        """Count a message of this process, which the next reading will have found."""
+        with self._count_lock:
+            self._since[kind] += 1
+
+    def of(self, kind: Kind) -> int | None:
+        """How many wait, or None where that isn't known; reads the broker if it is time to."""
+        if self._is_unmeasurable:
+            return None
+        if self._pid != os.getpid():
+            self._reset()
+        if self._clock() >= self._next_at:
+            self._read_or_wait()
+        last = self._last
+        if last is None or self._clock() - last.at > OLD_SECONDS:
+            return None
+        return last.ready.get(kind, 0) + self._since[kind]
+
+    def rate(self, kind: Kind) -> float | None:
+        """How many tasks a second the workers can start, as far as they have told."""
+        return None if self._workers is None else self._workers.rate(kind, self._clock())
+
+    def slope(self, kind: Kind) -> float | None:
+        """By how many a second it has become less of late; None where it hasn't."""
+        history = [reading for reading in self._history if reading.at >= self._since_at()]
+        if len(history) < 2:
+            return None
+        first, last = history[0], history[-1]
+        seconds = last.at - first.at
+        fallen = first.ready.get(kind, 0) - last.ready.get(kind, 0)
+        return fallen / seconds if seconds > 0 and fallen > 0 else None
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        with self._reading_lock:
+            self._let_go()
+
+    def _since_at(self) -> float:
+        return self._clock() - SLOPE_SECONDS
+
+    def _read_or_wait(self) -> None:
+        """Read, or let another thread's reading do; wait for that one only without a value."""
+        last = self._last
+        is_old = last is None or self._clock() - last.at > OLD_SECONDS
+        if not self._reading_lock.acquire(timeout=ANSWER_SECONDS if is_old else 0):
+            return
+        try:
+            if self._clock() >= self._next_at:
+                self._read()
+        finally:
+            self._reading_lock.release()
+
+    def _read(self) -> None:
+        started = self._clock()
+        self._next_at = started + READ_SECONDS
+        with self._count_lock:
+            before = self._since.copy()
+        try:
+            ready = self._ready()
+        except Exception as error:
+            self._failed(error)
+            return
+        if ready is None:
+            return
+        with self._count_lock:
+            self._since.subtract(before)
+            self._last = Reading(ready, self._clock())
+        self._history.append(self._last)
+        if self._backoff:
+            self._backoff = 0.0
+            logger.info("celery-fair: the backlog can be read again, and is limited")
+
+    def _ready(self) -> dict[Kind, int] | None:
+        """Ask once; and once more where a connection turns out to have been closed while idle."""
+        kept, started = self._link is not None, self._clock()
+        try:
+            return self._ask()
+        except Exception:
+            self._let_go()
+            if not kept or self._clock() - started > QUICK_SECONDS:
+                raise
+        return self._ask()
+
+    def _ask(self) -> dict[Kind, int] | None:
+        if self._link is None:
+            self._link = self._connect(self._fair)
+            if self._link is None:
+                self._is_unmeasurable = True
+                logger.warning(
+                    "celery-fair: this broker's queues can't be counted: no backlog is limited"
+                )
+                return None
+        queues = {kind: self._fair.queues[kind] for kind in self._fair.admission.limits}
+        self.reads += 1
+        answer = self._answer([queue for kind in queues for queue in queues[kind]])
+        self._hear(answer.members)
+        return {kind: sum(answer.ready.get(q, 0) for q in queues[kind]) for kind in queues}
+
+    def _answer(self, queues: list[str]) -> Any:
+        assert self._link is not None
+        until = self._clock() + ANSWER_SECONDS
+        answer = self._link.ask(queues, None)
+        while answer is None:
+            left = until - self._clock()
+            if left <= 0:
+                raise TimeoutError(f"no answer within {ANSWER_SECONDS:g} s")
+            answer = self._link.receive(left)
+        return answer
+
+    def _hear(self, words: Any) -> None:
+        if self._workers is None:
+            from celery_fair.admission.rate import Workers
+
+            self._workers = Workers(self._fair)
+        assert self._link is not None
+        now = self._clock()
+        if now - self._heard_at > STALE_SECONDS:
+            words = {}  # they have come while nobody read, some of them from workers now dead
+        self._heard_at = now
+        if self._workers.is_time_to_ask(now):
+            words = {**words, **self._link.words()}
+        self._workers.hear(words, now)
+
+    def _failed(self, error: Exception) -> None:
+        if not self._backoff:
+            logger.warning(
+                "celery-fair: the backlog can't be read (%s: %s): until it can be, everything is "
+                "published",
+                type(error).__name__,
+                error,
+            )
+        self._let_go()
+        least, most = BACKOFF_SECONDS
+        self._backoff = min(max(self._backoff * 2, least), most)
+        self._next_at = self._clock() + self._backoff
+        self._last = None
+        with self._count_lock:
+            self._since.clear()
+
+    def _let_go(self) -> None:
+        link, self._link = self._link, None
+        if link is not None and self._pid == os.getpid():
+            try:
+                link.close()
+            except Exception:  # it is of no use any more, whatever it says
+                logger.debug("celery-fair: a connection could not be closed", exc_info=True)
+
+
+def _connect(fair: Fair) -> Link | None:
+    # Here, so that publishers without a limit never load the worker's parts.
+    from celery_fair.worker.links import link_type
+
+    with fair.app.connection_for_read() as connection:
+        found = link_type(connection)
+    return None if found is None else found(fair.app, listens_only=True)

@@ -1,0 +1,134 @@
+"""How fast the workers serve a kind, from what they tell each other through the broker."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+from celery_fair.policy.kinds import BATCH, INTERACTIVE, Kind
+
+if TYPE_CHECKING:
+    from celery_fair.app import Fair
+
+ASK_SECONDS = 2.0
+"""A fleet's words are read this often at the most, and less often where there are many."""
+WORDS_A_SECOND = 100
+SQUARES_A_SECOND = 10_000
+LOST_AFTER = 4
+"""Times without news after which a worker no longer counts."""
+FORGOTTEN_SECONDS = 120.0
+MOST_QUEUES = 10
+"""Up to so many, all choices that ``-Q`` can make of an app's queues are known."""
+
+Served = frozenset[Kind]
+
+
+class Workers:
+    """Adds up the capacity of those who serve the app's queues.
+
+    A word has no clock, and Redis keeps the words of the dead: one counts from the moment at which
+    it is seen to change. A word that says of other queues than the app knows is another app's.
+    """
+
+    def __init__(self, fair: Fair) -> None:
+        self._share = fair.settings.batch_share
+        self._served = _digests(fair)
+        self._words: dict[str, str] = {}
+        self._changed_at: dict[str, float] = {}
+        self._alive: dict[str, tuple[float, Served, Mapping[str, Any]]] = {}
+        self._asked_at: float | None = None
+
+    @property
+    def _every(self) -> float:
+        return max(ASK_SECONDS, len(self._words) / WORDS_A_SECOND)
+
+    @property
+    def _patience(self) -> float:
+        # The words of a large fleet come less often: as `worker.fleet` has it.
+        return LOST_AFTER * max(self._every, len(self._words) ** 2 / SQUARES_A_SECOND)
+
+    def is_time_to_ask(self, now: float) -> bool:
+        """Whether the words that a broker keeps should be read again."""
+        if self._asked_at is not None and now - self._asked_at < self._every:
+            return False
+        self._asked_at = now
+        self._forget(now)
+        return True
+
+    def hear(self, words: Mapping[str, str], now: float) -> None:
+        """Take in words by name; an empty one is a farewell."""
+        for name, word in words.items():
+            before = self._words.get(name)
+            if word == before:
+                continue
+            self._words[name] = word
+            self._changed_at[name] = now
+            said = _parse(word) if before is not None else None
+            served = self._served.get(said["queues"]) if said else None
+            if said is not None and served:
+                self._alive[name] = (now, served, said)
+            else:
+                self._alive.pop(name, None)
+
+    def _forget(self, now: float) -> None:
+        patience = max(FORGOTTEN_SECONDS, self._patience)
+        for name in [name for name, at in self._changed_at.items() if now - at > patience]:
+            for kept in (self._words, self._changed_at, self._alive):
+                kept.pop(name, None)
+
+    def rate(self, kind: Kind, now: float) -> float | None:
+        """Tasks a second while both kinds want slots; None where no worker has told.
+
+        Batch has its share guaranteed, and no more than that is left for sure.
+        """
+        members = [
+            (served, said)
+            for at, served, said in self._alive.values()
+            if now - at <= self._patience and kind in served
+        ]
+        means = [said[f"{kind}_mean_seconds"] for _, said in members]
+        known = [mean for mean in means if mean > 0]
+        if not known:
+            return None
+        usual = sum(known) / len(known)
+        return sum(
+            said["slots"] * self._part(kind, served) / (said[f"{kind}_mean_seconds"] or usual)
+            for served, said in members
+        )
+
+    def _part(self, kind: Kind, served: Served) -> float:
+        if len(served) == 1:
+            return 1.0
+        return self._share if kind == BATCH else 1 - self._share
+
+
+def _digests(fair: Fair) -> Mapping[str, Served]:
+    """The kinds by the digest of the queues that serve them, as `worker.fleet` makes it."""
+    every = sorted({*fair.queues[INTERACTIVE], *fair.queues[BATCH], *fair.app.amqp.queues})
+    sizes = range(1, len(every) + 1) if len(every) <= MOST_QUEUES else (1, 2, len(every))
+    return {
+        digest(names): frozenset(map(fair.kind_of_queue, names))
+        for size in sizes
+        for names in combinations(every, size)
+    }
+
+
+def digest(queues: Iterable[str]) -> str:
+    """What a worker's word has in place of the names of the queues that it serves."""
+    return hashlib.sha256("\n".join(sorted(queues)).encode()).hexdigest()[:16]
+
+
+def _parse(word: str) -> Mapping[str, Any] | None:
+    """What a word says, if it can be used; whoever reaches the broker can write one."""
+    if len(word) > 4096:
+        return None
+    try:
+        said = json.loads(word)
+        numbers = [said[key] for key in ("slots", "interactive_mean_seconds", "batch_mean_seconds")]
+        good = all(type(number) in (int, float) and 0 <= number < 1e9 for number in numbers)
+        return said if good and type(said["queues"]) is str else None
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
