@@ -17,7 +17,7 @@ help:
 	@echo 'make chaos        everything dies at once, and nothing is lost (SEED=1 BROKER=rabbitmq)'
 	@echo 'make lint         ruff and mypy'
 	@echo 'make demo         plain Celery against celery-fair, in a minute'
-	@echo 'make example      a service under load, with Flower, Prometheus and Grafana to look at it'
+	@echo 'make example      a document assistant under load, with its page and dashboards to look at'
 	@echo 'make bench        the measurements of docs/benchmarks.md (hours)'
 	@echo 'make soak         mixed load on workers that are recycled: what grows (MINUTES=20)'
 	@echo 'make clean        remove what these have made'
@@ -69,6 +69,7 @@ demo: $(VENV)/.has-demo
 	$(RUN) celery_fair demo
 
 example: $(VENV)/.has-example
+	@scripts/system-packages redis || true
 	$(RUN) example_project
 
 # For instance BENCH="--only steady,bursts --pools threads --brokers redis --parallel 3".

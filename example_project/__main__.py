@@ -1,7 +1,7 @@
 """All of it at once, with something to look at: ``python -m example_project``.
 
-Starts Redis, two workers, the Flask front end and its visitors; then the exporter and Flower, and
-Prometheus and Grafana where those are installed. Ctrl-C ends everything.
+Starts Redis, the model, two workers, both front ends and their load; then the exporter and Flower,
+and Prometheus and Grafana where those are installed. Ctrl-C ends everything.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ ROOT = Path(__file__).parents[1]
 APP = "example_project.flask_app:celery_app"
 PORTS = {
     "redis": 6390,
-    "web": 5000,
+    "model": 8001,
+    "flask": 5000,
+    "django": 8000,
     "exporter": 9541,
     "flower": 5555,
     "prometheus": 9090,
@@ -36,13 +38,17 @@ def main() -> int:
     """Start what is there, say where it is, and wait."""
     parser = argparse.ArgumentParser(prog="python -m example_project", description=__doc__)
     parser.add_argument("--free-ports", action="store_true", help="take any, instead of the usual")
-    ports = free_ports() if parser.parse_args().free_ports else PORTS
+    parser.add_argument("--no-load", action="store_true", help="only what you ask for yourself")
+    options = parser.parse_args()
+    ports = free_ports() if options.free_ports else PORTS
     with (
         tempfile.TemporaryDirectory(prefix="example-") as folder,
         redis(ports["redis"], folder),
     ):
         manager = Manager()
         commands = dict(processes(ports, Path(folder)))
+        if options.no_load:
+            del commands["load"]
         for name, (command, more) in commands.items():
             manager.add_process(name, command, cwd=str(ROOT), env=environment(ports, more))
         for line in announcements(ports, commands):
@@ -72,11 +78,14 @@ def redis(port: int, folder: str) -> Iterator[None]:
 def processes(ports: dict[str, int], folder: Path) -> Iterator[tuple[str, tuple[str, dict]]]:
     """Name, shell command and more of the environment of each process."""
     python = f"exec {sys.executable} -m"
+    yield "model", (f"{python} example_project.model_server", {"MODEL_PORT": str(ports["model"])})
     for name in ("one", "two"):
         worker = f"{python} celery -A {APP} worker -P threads -c 4 -n {name}@example -l WARNING"
         yield f"worker-{name}", (worker, {})
-    yield "web", (f"{python} flask --app example_project.flask_app run -p {ports['web']}", {})
-    yield "visitors", (f"{python} example_project.visitors", {})
+    yield "flask", (f"{python} flask --app example_project.flask_app run -p {ports['flask']}", {})
+    django = f"example_project.django_app runserver --noreload {ports['django']}"
+    yield "django", (f"{python} {django}", {})
+    yield "load", (f"{python} example_project.load", {})
     yield "exporter", (f"{python} celery -A {APP} fair exporter --port {ports['exporter']}", {})
     flower = f"--address=127.0.0.1 --port={ports['flower']}"
     yield "flower", (f"{python} celery -A {APP} fair flower {flower}", {})
@@ -134,7 +143,9 @@ def environment(ports: dict[str, int], more: dict[str, str]) -> dict[str, str]:
         **os.environ,
         "BROKER_URL": f"{broker}/0",
         "RESULT_BACKEND": f"{broker}/1",
-        "SERVICE_URL": f"http://127.0.0.1:{ports['web']}",
+        "STORE_URL": f"{broker}/2",
+        "MODEL_URL": f"http://127.0.0.1:{ports['model']}",
+        "SERVICE_URL": f"http://127.0.0.1:{ports['flask']}",
         "PYTHONUNBUFFERED": "1",
         **more,
     }
@@ -143,6 +154,8 @@ def environment(ports: dict[str, int], more: dict[str, str]) -> dict[str, str]:
 def announcements(ports: dict[str, int], commands: dict[str, object]) -> Iterator[str]:
     """One line a page, and one for each that isn't there."""
     pages = {
+        "flask": ("the page, by Flask", "/"),
+        "django": ("the page, by Django", "/"),
         "flower": ("Flower's Fair page", "/fair"),
         "exporter": ("metrics", "/metrics"),
         "prometheus": ("Prometheus", "/alerts"),

@@ -8,20 +8,30 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+from uuid import UUID
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # run by its path, too
 
 import django
 from celery import Celery
-from celery.result import AsyncResult
 from django.conf import settings
 from django.core.management import execute_from_command_line
-from django.http import HttpRequest, JsonResponse
+from django.http import (
+    FileResponse,
+    HttpRequest,
+    HttpResponse,
+    JsonResponse,
+    StreamingHttpResponse,
+)
 from django.urls import path
 
 from celery_fair import Fair
 from celery_fair.integrations.django import batch_view, interactive_view
+from example_project import service
+from example_project.streams import events, summaries
 
 if not settings.configured:
     settings.configure(
@@ -29,10 +39,12 @@ if not settings.configured:
         SECRET_KEY="not a secret",
         ALLOWED_HOSTS=["*"],
         ROOT_URLCONF=__name__,
+        LOGGING={"version": 1, "loggers": {"django.server": {"level": "WARNING"}}},
+        MIDDLEWARE=[f"{__name__}.bad_requests"],
         INSTALLED_APPS=["celery_fair.integrations.django.FairConfig"],
         CELERY_BROKER_URL=os.environ.get("BROKER_URL", "redis://localhost:6379/0"),
         CELERY_RESULT_BACKEND=os.environ.get("RESULT_BACKEND", "redis://localhost:6379/1"),
-        CELERY_FAIR={"batch_share": 0.2},
+        CELERY_FAIR=service.FAIR,
     )
     django.setup()
 
@@ -40,36 +52,66 @@ celery_app = Celery("documents")
 celery_app.config_from_object(settings, namespace="CELERY")
 celery_app.set_default()  # a web server's threads find their tasks' app by it
 fair = Fair(celery_app)
+workers = service.Status(celery_app)
 
-from example_project.tasks import answer, log_usage, summarize  # noqa: E402 - they need the app
+
+def page(request: HttpRequest) -> FileResponse:
+    return FileResponse(service.PAGE.open("rb"), content_type="text/html")
 
 
 @interactive_view
 def ask(request: HttpRequest) -> JsonResponse:
-    """Take a question: curl -d question=why localhost:8000/questions"""
-    log_usage.delay("question")  # says no kind: the view's
-    return JsonResponse({"task": answer.delay(request.POST["question"]).id}, status=202)
+    return JsonResponse(service.ask(sent(request)), status=202)
+
+
+def answer(request: HttpRequest, task_id: UUID) -> JsonResponse:
+    return JsonResponse(service.answer_of(celery_app, str(task_id)))
+
+
+def stream(request: HttpRequest, task_id: UUID) -> StreamingHttpResponse:
+    found = events(str(task_id), request.headers.get("Last-Event-ID"))
+    headers = {"Cache-Control": "no-cache"}
+    return StreamingHttpResponse(found, content_type="text/event-stream", headers=headers)
+
+
+def summaries_view(request: HttpRequest) -> JsonResponse:
+    return summarize(request) if request.method == "POST" else JsonResponse(summaries())
 
 
 @batch_view
-def summarize_all(request: HttpRequest) -> JsonResponse:
-    """Take a pile of documents: curl -d count=100 localhost:8000/summaries"""
-    count = int(request.POST.get("count", 100))
-    log_usage.delay("summaries")
-    return JsonResponse({"tasks": [summarize.delay(n).id for n in range(count)]}, status=202)
+def summarize(request: HttpRequest) -> JsonResponse:
+    return JsonResponse(service.summarize(sent(request)), status=202)
 
 
-def result(request: HttpRequest, task_id: str) -> JsonResponse:
-    """Look what has become of a task."""
-    found = AsyncResult(task_id, app=celery_app)
-    answer = found.result if found.successful() else None
-    return JsonResponse({"state": found.state, "result": answer})
+def status(request: HttpRequest) -> JsonResponse:
+    return JsonResponse(workers.get())
+
+
+def sent(request: HttpRequest) -> object:
+    return service.read(request.content_type, request.body)
+
+
+def bad_requests(get_response: Callable[[HttpRequest], HttpResponse]) -> Any:
+    """A middleware: what the service can't use is answered with a sentence."""
+
+    def serve(request: HttpRequest) -> HttpResponse:
+        return get_response(request)
+
+    def process_exception(request: HttpRequest, error: Exception) -> JsonResponse | None:
+        bad = isinstance(error, service.BadRequest)
+        return JsonResponse({"error": str(error)}, status=400) if bad else None
+
+    serve.process_exception = process_exception
+    return serve
 
 
 urlpatterns = [
-    path("questions", ask),
-    path("summaries", summarize_all),
-    path("results/<task_id>", result),
+    path("", page),
+    path("ask", ask),
+    path("ask/<uuid:task_id>", answer),
+    path("ask/<uuid:task_id>/stream", stream),
+    path("summaries", summaries_view),
+    path("status", status),
 ]
 
 if __name__ == "__main__":

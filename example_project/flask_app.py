@@ -6,16 +6,18 @@ celery -A example_project.flask_app:celery_app worker
 
 from __future__ import annotations
 
+import logging
 import os
 from typing import Any
+from uuid import UUID
 
 from celery import Celery
-from celery.result import AsyncResult
-from flask import Flask, request
+from flask import Flask, Response, request, send_file
 
 from celery_fair import Fair
 from celery_fair.integrations.flask import FairFlask, batch_view, interactive_view
-from example_project.tasks import answer, log_usage, summarize
+from example_project import service
+from example_project.streams import events, summaries
 
 celery_app = Celery(
     "documents",
@@ -23,31 +25,57 @@ celery_app = Celery(
     backend=os.environ.get("RESULT_BACKEND", "redis://localhost:6379/1"),
 )
 celery_app.set_default()  # a web server's threads find their tasks' app by it
-fair = Fair(celery_app)
+fair = Fair(celery_app, **service.FAIR)
+workers = service.Status(celery_app)
+
+logging.getLogger("werkzeug").setLevel(logging.WARNING)  # a line a request hides the rest
 
 app = Flask(__name__)
 FairFlask(fair).init_app(app)
 
 
-@app.post("/questions")
+@app.get("/")
+def page() -> Response:
+    return send_file(service.PAGE)
+
+
+@app.post("/ask")
 @interactive_view
 def ask() -> tuple[dict[str, Any], int]:
-    """Take a question: curl -d question=why localhost:5000/questions"""
-    log_usage.delay("question")  # says no kind: the view's
-    return {"task": answer.delay(request.form["question"]).id}, 202
+    return service.ask(sent()), 202
+
+
+@app.get("/ask/<uuid:task_id>")
+def answer(task_id: UUID) -> dict[str, Any]:
+    return service.answer_of(celery_app, str(task_id))
+
+
+@app.get("/ask/<uuid:task_id>/stream")
+def stream(task_id: UUID) -> Response:
+    found = events(str(task_id), request.headers.get("Last-Event-ID"))
+    return Response(found, mimetype="text/event-stream", headers={"Cache-Control": "no-cache"})
 
 
 @app.post("/summaries")
 @batch_view
-def summarize_all() -> tuple[dict[str, Any], int]:
-    """Take a pile of documents: curl -d count=100 localhost:5000/summaries"""
-    count = int(request.form.get("count", 100))
-    log_usage.delay("summaries")
-    return {"tasks": [summarize.delay(number).id for number in range(count)]}, 202
+def summarize() -> tuple[dict[str, Any], int]:
+    return service.summarize(sent()), 202
 
 
-@app.get("/results/<task_id>")
-def result(task_id: str) -> dict[str, Any]:
-    """Look what has become of a task."""
-    found = AsyncResult(task_id, app=celery_app)
-    return {"state": found.state, "result": found.result if found.successful() else None}
+@app.get("/summaries")
+def progress() -> dict[str, int]:
+    return summaries()
+
+
+@app.get("/status")
+def status() -> dict[str, Any]:
+    return workers.get()
+
+
+def sent() -> object:
+    return service.read(request.mimetype, request.get_data())
+
+
+@app.errorhandler(service.BadRequest)
+def bad_request(error: service.BadRequest) -> tuple[dict[str, str], int]:
+    return {"error": str(error)}, 400

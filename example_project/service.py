@@ -1,0 +1,103 @@
+"""What both front ends do for a request, without a word of Flask or Django."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from threading import Lock
+from time import monotonic
+from typing import Any
+
+from celery import Celery, group
+from celery.result import AsyncResult
+
+from example_project.streams import count_summaries, summaries
+from example_project.tasks import answer, summarize_document
+
+PAGE = Path(__file__).with_name("page.html")
+FAIR = {"batch_share": 0.2}
+MOST_DOCUMENTS = 1000
+MOST_LETTERS = 500
+
+
+class BadRequest(ValueError):  # noqa: N818
+    """Answered with 400 and this sentence."""
+
+
+def read(content_type: str | None, body: bytes) -> Any:
+    """Read a request's JSON; it must say that it is JSON, which no form on another site can."""
+    if content_type != "application/json":
+        raise BadRequest("Content-Type: expected application/json")
+    try:
+        return json.loads(body)
+    except ValueError as error:
+        raise BadRequest("expected JSON") from error
+
+
+def ask(asked: Any) -> dict[str, Any]:
+    """Take ``{"question": …}``; its answer is to be watched by the id."""
+    question = asked.get("question") if isinstance(asked, dict) else None
+    if not isinstance(question, str) or not 0 < len(question.strip()) <= MOST_LETTERS:
+        raise BadRequest(f"question: expected 1 to {MOST_LETTERS} letters")
+    return {"id": answer.delay(question.strip()).id}
+
+
+def answer_of(app: Celery, task_id: str) -> dict[str, Any]:
+    """What has become of a question."""
+    found = AsyncResult(task_id, app=app)
+    return {"state": found.state, "answer": found.result if found.successful() else None}
+
+
+def summarize(asked: Any) -> dict[str, Any]:
+    """Take ``{"documents": n}``: all of them are queued, or none."""
+    count = asked.get("documents") if isinstance(asked, dict) else None
+    if type(count) is not int or not 0 < count <= MOST_DOCUMENTS:
+        raise BadRequest(f"documents: expected a number from 1 to {MOST_DOCUMENTS}")
+    group(summarize_document.s(number) for number in range(count)).delay()
+    count_summaries(asked=count)
+    return summaries()
+
+
+class Status:
+    """What the workers say of themselves, asked once a second at most however many look."""
+
+    def __init__(self, app: Celery) -> None:
+        self.app = app
+        self.lock = Lock()
+        self.until = 0.0
+        self.last: dict[str, Any] = {}
+
+    def get(self) -> dict[str, Any]:
+        """Slots, gate and backlog of all workers together, as in `celery fair status`."""
+        with self.lock:
+            if monotonic() > self.until:
+                replies = self.app.control.broadcast("fair_status", reply=True, timeout=0.4)
+                facts = [fact for reply in replies or () for fact in reply.values()]
+                self.last = together([fact for fact in facts if "kinds" in fact])
+                self.until = monotonic() + 1
+            return self.last
+
+
+def together(workers: list[dict[str, Any]]) -> dict[str, Any]:
+    """The sum over the workers' facts."""
+    return {
+        "workers": len(workers),
+        "protected": sum(worker["gate"]["mode"] == "protected" for worker in workers),
+        "slots": sum(worker["slots"]["total"] for worker in workers),
+        "reserve": sum(worker["slots"]["reserve"] for worker in workers),
+        "kinds": {
+            kind: of_kind([worker["kinds"][kind] for worker in workers])
+            for kind in ("interactive", "batch")
+        },
+    }
+
+
+def of_kind(parts: list[dict[str, Any]]) -> dict[str, Any]:
+    """Running, waiting and the wait; what is ready at the broker is the same for all workers."""
+    ready = [sum(count or 0 for count in part["ready"].values()) for part in parts]
+    waits = [part["wait_seconds"]["p95"] for part in parts if part["wait_seconds"]["count"]]
+    return {
+        "running": sum(part["running"] for part in parts),
+        "waiting": max(ready, default=0) + sum(part["held"] for part in parts),
+        "wait_p95_seconds": max(waits, default=None),
+    }
