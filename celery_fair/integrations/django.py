@@ -17,12 +17,13 @@ from asgiref.sync import iscoroutinefunction
 from django.apps import AppConfig
 from django.conf import settings
 from django.core import checks
-from django.core.exceptions import MiddlewareNotUsed
+from django.http import HttpResponse
 from django.utils.decorators import sync_and_async_middleware
 from django.utils.module_loading import import_string
 
-from celery_fair import FairSettings, SettingsError
+from celery_fair import FairSettings, QueueFull, SettingsError
 from celery_fair.integrations import RequestRules, batch_view, interactive_view, kind_view
+from celery_fair.integrations.full import refusal
 
 __all__ = ("FairConfig", "batch_view", "fair_middleware", "interactive_view", "kind_view")
 
@@ -34,6 +35,7 @@ OPTIONS: Final = (
     "request_id_header",
     *CALLABLES,
     "paths",
+    "full_status",
 )
 
 
@@ -41,13 +43,16 @@ OPTIONS: Final = (
 def fair_middleware(get_response: Callable[..., Any]) -> Callable[..., Any]:
     """Serve requests in the scope that the settings find for them; raises `SettingsError`.
 
-    It belongs behind what finds out who is logged in, if a callable needs that.
+    It belongs behind what finds out who is logged in, if a callable needs that. A `QueueFull` that
+    leaves a view is answered.
     """
     rules = rules_of_settings()
-    if not rules:
-        raise MiddlewareNotUsed(
-            "nothing is set: FAIR_TRUST_HEADER, FAIR_KIND, FAIR_TENANT, FAIR_REQUEST_ID, FAIR_PATHS"
-        )
+
+    def refuse(_: Any, error: Exception) -> HttpResponse | None:
+        if not isinstance(error, QueueFull):
+            return None
+        answer = refusal(error, rules.full_status)
+        return HttpResponse(answer.body, status=answer.status, headers=dict(answer.headers))
 
     def scope(request: Any) -> AbstractContextManager[None]:
         return rules.serving(request, request.path_info, request.headers.get)
@@ -58,12 +63,14 @@ def fair_middleware(get_response: Callable[..., Any]) -> Callable[..., Any]:
             with scope(request):
                 return await get_response(request)
 
+        serve_async.process_exception = refuse  # type: ignore[attr-defined]
         return serve_async
 
     def serve(request: Any) -> Any:
         with scope(request):
             return get_response(request)
 
+    serve.process_exception = refuse  # type: ignore[attr-defined]
     return serve
 
 

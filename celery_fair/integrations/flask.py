@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from typing import Any, Final
 
-from flask import Flask, request
+from flask import Flask, Response, request
 
-from celery_fair import Fair
+from celery_fair import Fair, QueueFull
 from celery_fair.integrations import RequestRules, batch_view, interactive_view, kind_view
+from celery_fair.integrations.full import refusal
 
 __all__ = ("FairFlask", "batch_view", "interactive_view", "kind_view")
 
@@ -27,6 +28,8 @@ class FairFlask:
     Shared tasks (`fair_task` makes them) look for their app by thread: call
     ``celery_app.set_default()`` once, as Flask's own page on Celery says, or a request's thread
     publishes to Celery's default broker.
+
+    A `QueueFull` that leaves a view is answered, unless the app has a handler of its own for it.
     """
 
     def __init__(self, fair: Fair, **rules: Any) -> None:
@@ -36,10 +39,16 @@ class FairFlask:
     def init_app(self, app: Flask) -> None:
         """Install into a Flask app; several apps may share one of these."""
         app.extensions["celery_fair"] = self.fair
+        if QueueFull not in app.error_handler_spec[None][None]:  # a team's own stays
+            app.register_error_handler(QueueFull, self._refuse)
         if self.rules:
             # The way in which Flask's own pages add a WSGI middleware.
             app.wsgi_app = _ending(app.wsgi_app)  # type: ignore[method-assign]
             app.before_request(self._enter)
+
+    def _refuse(self, error: QueueFull) -> Response:
+        answer = refusal(error, self.rules.full_status)
+        return Response(answer.body, answer.status, dict(answer.headers))
 
     def _enter(self) -> None:
         ends: ExitStack | None = request.environ.get(_ENDS)

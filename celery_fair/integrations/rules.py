@@ -21,6 +21,7 @@ from typing import Any, Final, Literal, TypeVar
 
 from celery_fair import Fair, Kind, SettingsError
 from celery_fair.integrations import words
+from celery_fair.integrations.full import DEFAULT_STATUS, STATUSES
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +51,7 @@ class RequestRules:
     and "request_id". ``kind``, ``tenant`` and ``request_id`` are callables that get the request
     (for ASGI its scope) and answer, or answer None. ``paths`` gives kinds to paths; ``*``, ``?``
     and ``[]`` match as in the setting ``kinds``: an exact path, else the first pattern that does.
+    ``full_status`` is the status of the answer where `QueueFull` leaves a view: 429 or 503.
 
     What a request says and can't be used is ignored, counted in ``ignored`` and logged at the 1st,
     10th, 100th time and so on, without the value. It never becomes an error to the client.
@@ -66,18 +68,20 @@ class RequestRules:
         tenant: Ask | None = None,
         request_id: Ask | None = None,
         paths: Mapping[str, Kind] | None = None,
+        full_status: int = DEFAULT_STATUS,
     ) -> None:
         names = {"kind": header, "tenant": tenant_header, "request_id": request_id_header}
         asks = {"kind": kind, "tenant": tenant, "request_id": request_id}
         paths = {} if paths is None else paths
         problems = [*_wrong_trust(trust_header), *_wrong_names(names)]
-        problems += [*_wrong_asks(asks), *_wrong_paths(paths)]
+        problems += [*_wrong_asks(asks), *_wrong_paths(paths), *_wrong_status(full_status)]
         if problems:
             raise SettingsError(problems)
         trusted = (SAID if trust_header else ()) if isinstance(trust_header, bool) else trust_header
         self._headers = {said: name for said, name in names.items() if said in trusted}
         self._asks = {said: ask for said, ask in asks.items() if ask is not None}
         self._paths = _Paths(paths)
+        self.full_status = full_status
         self.ignored: Counter[str] = Counter()
         self._lock = Lock()
 
@@ -214,3 +218,9 @@ def _wrong_paths(paths: object) -> Iterator[str]:
             words.answered_kind(kind) or words.answered_kind("")
         except words.Unusable as error:
             yield f"paths: expected {error} for {path!r}, got {kind!r}"
+
+
+def _wrong_status(status: object) -> Iterator[str]:
+    if isinstance(status, bool) or status not in STATUSES:
+        expected = " or ".join(map(str, STATUSES))
+        yield f"full_status: expected {expected}, got {status!r}"
