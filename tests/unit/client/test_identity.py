@@ -12,7 +12,7 @@ import fakeredis
 import pytest
 from celery import chain, group
 
-from celery_fair import BadOption, Fair, SettingsError, fair_task
+from celery_fair import BadOption, Fair, QueueFull, SettingsError, fair_task
 from celery_fair.identity import scripts
 from celery_fair.state import Connected, State
 
@@ -291,6 +291,41 @@ def test_a_publish_that_fails_gives_its_request_back(shop, redis, monkeypatch):
     with pytest.raises(OSError, match="the broker is down"):
         send(shop, 1)
     assert redis.client.keys("*") == []
+
+
+@pytest.fixture
+def full(make_app, redis):
+    """An app whose queue can be filled."""
+    app = make_app()
+    fair = Fair(app, deduplicate_seconds=60, interactive_max_backlog=5)
+    fair.identity._state = State(redis.connect)
+    task = app.task(name="answer")(work)
+
+    def fill() -> None:
+        def refuse(kind: str) -> None:
+            raise QueueFull(kind, 5, 5, 1.0)
+
+        fair.admission.ask = refuse
+
+    return task, fill
+
+
+def test_one_that_is_refused_gives_its_request_back(full, redis):
+    task, fill = full
+    fill()
+    for _ in range(2):
+        with pytest.raises(QueueFull):
+            send(task)
+    assert redis.client.keys("*") == []
+
+
+def test_a_copy_of_one_that_waits_is_not_refused(full, redis):
+    task, fill = full
+    first = send(task)
+    redis.forget_twin_time()
+    fill()
+    assert send(task).id == first.id
+    assert redis.copies(first.id)["twins"] == "1"
 
 
 def test_a_publish_that_fails_after_a_copy_was_sent_leaves_the_copy(shop, redis):
