@@ -78,14 +78,13 @@ def known_timeout(seconds: Any, where: str = "timeout_seconds=") -> float:
     raise BadOption(where, "seconds over 0, or math.inf for no timeout", seconds)
 
 
-def known_keeping(seconds: Any) -> float:
+def known_keeping(seconds: Any, where: str = "fair_task(deduplicate_seconds=…)") -> float:
     """Return how long a result answers the same request, in seconds, 0 for never.
 
     Raises `BadOption`.
     """
     if isinstance(seconds, (int, float)) and not isinstance(seconds, bool) and seconds >= 0:
         return min(float(seconds), FOR_EVER)
-    where = "fair_task(deduplicate_seconds=…)"
     raise BadOption(where, "seconds over 0, or 0 to run each request", seconds)
 
 

@@ -18,6 +18,7 @@ from celery_fair.headers import MAX_TEXT
 from celery_fair.identity import scripts
 from celery_fair.identity.digest import digest_of
 from celery_fair.state import State, StateAway
+from celery_fair.task import known_keeping
 
 if TYPE_CHECKING:
     from celery_fair.app import Fair
@@ -136,7 +137,9 @@ class Identity:
     def _keep_seconds(self, name: str, publish: Publish) -> float:
         """How long the result of a request answers it, in seconds; 0 for a task of no such kind."""
         task = publish.task if publish.task is not None else self._fair.registered(name)
-        own: float | None = getattr(task, "fair_deduplicate_seconds", None)
+        own = getattr(task, "fair_deduplicate_seconds", None)
+        if own is not None:
+            own = known_keeping(own, f"fair_deduplicate_seconds of {name}")
         seconds = self._fair.settings.deduplicate_seconds if own is None else own
         kept = self._fair.app.backend.expires if seconds else None
         # A handle to a result that its backend has dropped would wait for ever.

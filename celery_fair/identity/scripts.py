@@ -8,7 +8,8 @@ is a hash that decides which copy of that task's message may run, and says how f
 - ``until``: the end of its lease; a worker that lives renews it;
 - ``twins``, ``twin_at``: how many more copies were sent, and when the last was;
 - ``alone``: there is never a second copy, since its message may expire;
-- ``at``: when it was first published; ``request``: its other key; ``keep``: how long it answers.
+- ``at``: when it was first published; ``request``: its digest, and not the whole key: Redis keeps a
+  hash in a third of the room while no value is longer than 64 bytes; ``keep``: how long it answers.
 
 Times are milliseconds: of Redis's own clock, but for ``at``, which is its publisher's, in seconds.
 As long as a second copy may be on its way, ``copies.<id>`` stays for `WAIT_SECONDS`, ended or not:
@@ -43,6 +44,7 @@ local function text(number) return string.format('%.0f', number) end
 """
 
 _STAY = """
+local function key_of(digest) return digest and ARGV[1] .. '_celery_fair.request.' .. digest end
 local function stay(copies, request, wait)
   redis.call('PEXPIRE', copies, wait)
   if request and redis.call('GET', request) == id then redis.call('PEXPIRE', request, wait) end
@@ -73,7 +75,7 @@ end
 redis.call('SET', KEYS[1], mine, 'PX', wait)
 redis.call('DEL', KEYS[2])
 redis.call('HSET', KEYS[2], 'state', 'waiting', 'until', '0', 'alone', alone, 'at', at,
-           'twins', '0', 'twin_at', text(now), 'request', KEYS[1], 'keep', keep)
+           'twins', '0', 'twin_at', text(now), 'request', ARGV[8], 'keep', keep)
 redis.call('PEXPIRE', KEYS[2], wait)
 return {mine, 'first', at}
 """
@@ -108,7 +110,7 @@ if state == 'running' then
 end
 redis.call('HSET', KEYS[1], 'state', 'running', 'copy', copy, 'attempt', text(attempt),
            'until', text(now + tonumber(ARGV[5])))
-stay(KEYS[1], found[5], ARGV[6])
+stay(KEYS[1], key_of(found[5]), ARGV[6])
 return 1
 """
 )
@@ -124,7 +126,7 @@ local mine = found[1] == 'running' and found[2] == ARGV[3] and found[3] == ARGV[
 if not mine and found[1] ~= 'waiting' then return 0 end
 redis.call('HSET', KEYS[1], 'state', 'running', 'copy', ARGV[3], 'attempt', ARGV[4],
            'until', text(now + tonumber(ARGV[5])))
-stay(KEYS[1], found[4], ARGV[6])
+stay(KEYS[1], key_of(found[4]), ARGV[6])
 return 1
 """
 )
@@ -137,7 +139,7 @@ END: Final = Script(
 local found = redis.call('HMGET', KEYS[1], 'state', 'copy', 'attempt', 'twins', 'request', 'keep')
 local mine = found[1] == 'running' and found[2] == ARGV[3] and found[3] == ARGV[4]
 if not mine and found[1] ~= 'waiting' then return 0 end
-local copies, request, wait, ending = KEYS[1], found[5], ARGV[6], ARGV[5]
+local copies, request, wait, ending = KEYS[1], key_of(found[5]), ARGV[6], ARGV[5]
 local answers = request and redis.call('GET', request) == id
 redis.call('HSET', copies, 'state', ending, 'copy', ARGV[3], 'attempt', ARGV[4])
 if ending == 'retrying' or ending == 'waiting' then
@@ -168,7 +170,15 @@ def claim(
     return Call(
         CLAIM,
         _keys(digest, id),
-        (id, _ms(wait_seconds), _ms(keep_seconds), int(alone), repr(at), _ms(TWIN_SECONDS)),
+        (
+            id,
+            _ms(wait_seconds),
+            _ms(keep_seconds),
+            int(alone),
+            repr(at),
+            _ms(TWIN_SECONDS),
+            digest,
+        ),
     )
 
 

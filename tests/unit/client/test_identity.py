@@ -218,6 +218,12 @@ def test_no_number_of_seconds_is_refused(seconds):
         fair_task(deduplicate_seconds=seconds)
 
 
+def test_nor_is_it_taken_from_a_task_that_says_it_otherwise(shop):
+    shop.fair_deduplicate_seconds = "a minute"
+    with pytest.raises(BadOption, match="fair_deduplicate_seconds of answer: expected seconds"):
+        send(shop, 1)
+
+
 def test_asking_for_it_without_a_redis_is_one_sentence(app):
     Fair(app, deduplicate_seconds=60)
     with pytest.raises(SettingsError, match=r"expected a Redis .* \(set state_url"):
@@ -368,6 +374,11 @@ def test_what_is_kept_tells_nothing_of_the_request_and_expires(shop, redis):
         assert 0 < redis.client.ttl(key) <= scripts.WAIT_SECONDS
         kept = f"{key} {redis.client.get(key) if b'request' in key else redis.client.hgetall(key)}"
         assert not any(word in kept for word in ("secret", "an-id", "acme"))
+
+
+def test_redis_may_keep_it_in_its_short_form(shop, redis):
+    first = send(shop, 1)
+    assert max(len(value) for value in redis.copies(first.id).values()) <= 64
 
 
 def test_a_result_is_not_promised_for_longer_than_its_backend_keeps_it(make_app, redis):
