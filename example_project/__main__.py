@@ -154,6 +154,7 @@ def environment(ports: dict[str, int], more: dict[str, str]) -> dict[str, str]:
 def announcements(ports: dict[str, int], commands: dict[str, object]) -> Iterator[str]:
     """One line a page, and one for each that isn't there."""
     pages = {
+        "model": ("the model", "/v1/models"),
         "flask": ("the page, by Flask", "/"),
         "django": ("the page, by Django", "/"),
         "flower": ("Flower's Fair page", "/fair"),

@@ -40,7 +40,10 @@ if not settings.configured:
         ALLOWED_HOSTS=["*"],
         ROOT_URLCONF=__name__,
         LOGGING={"version": 1, "loggers": {"django.server": {"level": "WARNING"}}},
-        MIDDLEWARE=[f"{__name__}.bad_requests"],
+        MIDDLEWARE=[
+            "celery_fair.integrations.django.fair_middleware",  # answers QueueFull
+            f"{__name__}.bad_requests",
+        ],
         INSTALLED_APPS=["celery_fair.integrations.django.FairConfig"],
         CELERY_BROKER_URL=os.environ.get("BROKER_URL", "redis://localhost:6379/0"),
         CELERY_RESULT_BACKEND=os.environ.get("RESULT_BACKEND", "redis://localhost:6379/1"),

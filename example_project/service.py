@@ -15,7 +15,12 @@ from example_project.streams import count_summaries, summaries
 from example_project.tasks import answer, summarize_document
 
 PAGE = Path(__file__).with_name("page.html")
-FAIR = {"batch_share": 0.2}
+FAIR = {
+    "batch_share": 0.2,
+    "interactive_max_backlog": 40,  # what the workers answer in about half a minute
+    "batch_max_backlog": 250,
+    "interactive_timeout_seconds": 30,  # nobody looks at the page for longer
+}
 MOST_DOCUMENTS = 1000
 MOST_LETTERS = 500
 

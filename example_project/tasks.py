@@ -47,7 +47,6 @@ def answer(self: Task, question: str) -> str:
         say(self.request.id, "retrying", seconds=busy.retry_after_seconds)
         raise self.retry(exc=busy, countdown=busy.retry_after_seconds) from busy
     say(self.request.id, "done")
-    log_usage.delay("answer")
     return text
 
 
@@ -56,13 +55,7 @@ def summarize_document(document: int) -> str:
     """Summarize a document; it may take until tonight."""
     text = "".join(ask_model(f"Summarize document {document}", tokens=60))
     count_summaries(done=1)
-    log_usage.delay("summary")
     return text
-
-
-@fair_task
-def log_usage(what: str) -> None:
-    """Note what was used. It says no kind, so it has that of whoever publishes it."""
 
 
 def ask_model(prompt: str, tokens: int) -> Iterator[str]:

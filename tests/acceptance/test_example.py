@@ -9,9 +9,12 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
+from contextlib import ExitStack
 from urllib.error import URLError
 from urllib.request import urlopen
 
+import httpx
 import psutil
 import pytest
 
@@ -21,22 +24,40 @@ from tests.nodes.worker import ROOT
 
 
 @pytest.fixture
-def example(tmp_path):
-    """The example on free ports, its output in a file."""
+def start(tmp_path):
+    """``start("--no-load", SETTING="…")``: the example on free ports, its output in a file."""
+    need("redis-server", shutil.which("redis-server"))
     log = tmp_path / "example.log"
-    with log.open("w") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "example_project", "--free-ports"],
-            cwd=ROOT,
-            env={**os.environ, "TMPDIR": str(tmp_path)},
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    yield process, log
-    if process.poll() is None:
-        process.kill()
-    process.wait()
+    with ExitStack() as ends:
+
+        def start(*options, **environment):
+            process = subprocess.Popen(
+                [sys.executable, "-m", "example_project", "--free-ports", *options],
+                cwd=ROOT,
+                env={**os.environ, "TMPDIR": str(tmp_path), **environment},
+                stdout=ends.enter_context(log.open("w")),
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            ends.callback(end, process)
+            return process, log
+
+        yield start
+
+
+def end(process):
+    """End it as Ctrl-C does, or what a failed test has left of it."""
+    if process.poll() is not None:
+        return
+    children = psutil.Process(process.pid).children(recursive=True)
+    os.killpg(process.pid, signal.SIGINT)
+    try:
+        process.wait(20)
+    finally:
+        for left in (process, *children):
+            if left.is_running() if isinstance(left, psutil.Process) else left.poll() is None:
+                left.kill()
+        process.wait()
 
 
 def page(log, name):
@@ -55,28 +76,109 @@ def read(url):
         return ""
 
 
-def test_the_example_shows_live_data_and_leaves_nothing(example, tmp_path):
-    need("redis-server", shutil.which("redis-server"))
-    process, log = example
-    metrics = page(log, "metrics")
-    started = 'celery_fair_finished_total{kind="batch",outcome="succeeded",worker="one@example"}'
+def served(log, front):
+    """The address of a front, once both workers answer it."""
+    url = page(log, f"the page, by {front}")
+    wait_until(
+        lambda: json.loads(read(f"{url}status") or "{}").get("workers") == 2,
+        lambda: f"both workers: {log.read_text()[-3000:]}",
+        timeout=40,
+    )
+    return url
 
-    def batch_runs():
-        return re.search(rf"^{re.escape(started)} [1-9]", read(metrics), re.MULTILINE)
+
+def test_the_example_shows_live_data_and_leaves_nothing(start, tmp_path):
+    process, log = start()
+    metrics = page(log, "metrics")
+    ran = r'^celery_fair_finished_total{kind="batch",outcome="succeeded",.*} [1-9]'
+
+    def batch_runs():  # on either: the fleet may keep its reserve on one
+        return re.search(ran, read(metrics), re.MULTILINE)
 
     wait_until(batch_runs, lambda: f"batch to run: {log.read_text()[-2000:]}", timeout=40)
+    wait_until(lambda: re.search(r"\d answered", log.read_text()), "a report of the load")
     assert "Who holds the slots" in read(page(log, "Flower's Fair page"))
     if shutil.which("prometheus"):
         query = page(log, "Prometheus").replace("/alerts", "/api/v1/query?query=celery_fair_slots")
         wait_until(lambda: _values(read(query)) == {"4"}, "Prometheus to have scraped", timeout=30)
     children = psutil.Process(process.pid).children(recursive=True)
-    assert len(children) >= 7
+    assert len(children) >= 9
     os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C does
     process.wait(30)
     psutil.wait_procs(children, timeout=5)
     assert [child for child in children if child.is_running()] == []
     assert "Traceback" not in log.read_text()
     assert [path.name for path in tmp_path.iterdir()] == ["example.log"]
+
+
+@pytest.mark.parametrize(("front", "width"), [("Flask", 1280), ("Django", 375)])
+def test_a_flood_delays_no_answer_and_each_refusal_says_whose_it_is(front, width, start, open_page):
+    _, log = start("--no-load", CELERY_FAIR__BATCH_MAX_BACKLOG="20")
+    browser = open_page(served(log, front), width=width, theme="dark" if width < 400 else "light")
+    flood_and_ask(browser)
+    ask_for_more_than_may_wait(browser)
+    with ExitStack() as others:
+        fill(page(log, "the model"), others)
+        browser.get_by_role("button", name="Ask").click()
+        busy = browser.locator("#ask-note", has_text="The model is busy (it answered 429)")
+        busy.wait_for()
+    browser.get_by_text("complete after").wait_for(timeout=20_000)
+    assert browser.evaluate("document.documentElement.scrollWidth") == width
+
+
+def flood_and_ask(browser):
+    """In one queue the answer would come after all of the documents."""
+    browser.get_by_label("Documents").fill("200")
+    browser.get_by_role("button", name="Summarize").click()
+    browser.get_by_text("Queued.").wait_for()
+    browser.locator("#bar i.batch").first.wait_for()
+    browser.get_by_label("Your question").fill("Am I first?")
+    browser.get_by_role("button", name="Ask").click()
+    browser.get_by_text("complete after").wait_for(timeout=20_000)
+    assert browser.locator("#answer").inner_text().startswith("I am a stand-in")
+    counted = json.loads(read(f"{browser.url}summaries"))
+    assert counted["asked"] == 200
+    assert counted["done"] < 100
+    browser.wait_for_function(  # and batch goes on
+        f"parseInt(document.getElementById('progress-text').textContent) > {counted['done']}"
+    )
+
+
+def ask_for_more_than_may_wait(browser):
+    """The second pile is refused whole, in words."""
+    browser.get_by_role("button", name="Summarize").click()
+    refused = browser.locator("#batch-note", has_text="Not taken: too much is waiting already")
+    refused.wait_for()
+    assert re.search(r"Nothing was started\. Try again in \d+ s\.", refused.inner_text())
+    assert json.loads(read(f"{browser.url}summaries"))["asked"] == 200
+
+
+def fill(url, others):
+    """Take all the model has, slots and queue, until the stack is closed."""
+    refused = threading.Event()
+
+    def talk():
+        body = {"stream": True, "max_tokens": 1000, "messages": []}
+        with httpx.Client(timeout=60) as client:
+            while not over.is_set():
+                with client.stream(
+                    "POST", url.replace("models", "chat/completions"), json=body
+                ) as reply:
+                    if reply.status_code == 429:
+                        refused.set()
+                        over.wait(0.1)
+                        continue
+                    for _ in reply.iter_raw():
+                        if over.is_set():
+                            return
+
+    over = threading.Event()
+    for _ in range(16):
+        thread = threading.Thread(target=talk)
+        thread.start()
+        others.callback(thread.join)
+    others.callback(over.set)
+    wait_until(refused.is_set, "the model to be full")
 
 
 def _values(text):
