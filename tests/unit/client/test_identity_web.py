@@ -49,7 +49,8 @@ def flask_ask(app: Celery, **rules: Any) -> Ask:
 
 def asgi_ask(app: Celery, **rules: Any) -> Ask:
     async def serve(scope: Any, receive: Any, send: Any) -> None:
-        await send(publish(app))
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": publish(app).encode()})
 
     def tenant(scope: Any) -> str | None:
         return WHO.get(dict(scope["headers"]).get(b"authorization", b"").decode())
@@ -57,14 +58,14 @@ def asgi_ask(app: Celery, **rules: Any) -> Ask:
     web = FairMiddleware(serve, tenant=tenant, **rules)
 
     def ask(**headers: str) -> str:
-        told: list[str] = []
+        told = bytearray()
         raw = [(name.lower().encode(), said.encode()) for name, said in _named(headers).items()]
 
-        async def send(id: str) -> None:
-            told.append(id)
+        async def send(message: Any) -> None:
+            told.extend(message.get("body", b""))
 
         asyncio.run(web({"type": "http", "path": "/", "headers": raw}, None, send))
-        return told[0]
+        return told.decode()
 
     return ask
 
