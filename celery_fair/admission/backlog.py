@@ -148,9 +148,10 @@ class Backlog:
         kept, started = self._link is not None, self._clock()
         try:
             return self._ask()
-        except Exception:
+        except BaseException as error:  # also a greenlet's timeout: its answer is still to come
             self._let_go()
-            if not kept or self._clock() - started > QUICK_SECONDS:
+            is_slow = self._clock() - started > QUICK_SECONDS
+            if not isinstance(error, Exception) or not kept or is_slow:
                 raise
         return self._ask()
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -14,7 +16,7 @@ import pytest
 from celery import Celery, chain, chord, group
 from kombu.utils.json import dumps, loads
 
-from celery_fair import Fair, FairError, QueueFull
+from celery_fair import Fair, FairError, QueueFull, UnknownKind
 from celery_fair.admission import Admission
 from celery_fair.admission.backlog import Backlog
 from celery_fair.admission.rate import Workers, digest
@@ -35,14 +37,14 @@ class FakeLink:
     """A broker with so many messages ready; an exception is one that can't be asked."""
 
     def __init__(self) -> None:
-        self.ready: dict[str, int] | Exception = {}
+        self.ready: dict[str, int] | BaseException = {}
         self.said: dict[str, str] = {}
         self.asked = 0
         self.closed = 0
 
     def ask(self, queues: Any, member: Any) -> Answer:
         self.asked += 1
-        if isinstance(self.ready, Exception):
+        if isinstance(self.ready, BaseException):
             raise self.ready
         return Answer({queue: self.ready.get(queue, 0) for queue in queues}, {})
 
@@ -197,6 +199,60 @@ def test_a_connection_that_was_closed_while_idle_is_made_anew(app: Celery, caplo
     with pytest.raises(QueueFull):
         fair.admit("batch")
     assert (closed.closed, caplog.text) == (1, "")
+
+
+def test_a_reading_that_is_broken_off_leaves_no_answer_for_the_next(app: Celery) -> None:
+    fair, broker = limited(app, batch_max_backlog=1)
+    broken = broker.link
+    broken.ready = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        fair.admit("batch")
+    assert broken.closed == 1
+    broker.link = FakeLink()
+    broker.link.ready = FULL
+    broker.clock.now += 0.1
+    with pytest.raises(QueueFull):
+        fair.admit("batch")
+
+
+def test_a_fork_leaves_its_parents_connection_alone(
+    app: Celery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fair, broker = limited(app, batch_max_backlog=1)
+    fair.admit("batch")
+    parents, broker.link = broker.link, FakeLink()
+    broker.link.ready = FULL
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    with pytest.raises(QueueFull):
+        fair.admit("batch")
+    assert (parents.asked, parents.closed) == (1, 0)
+
+
+def test_one_thread_reads_and_the_others_wait_only_without_a_value(app: Celery) -> None:
+    fair, broker = limited(app, batch_max_backlog=1)
+    fair.admit("batch")
+    reading, go_on = threading.Event(), threading.Event()
+    ask = broker.link.ask
+
+    def ask_slowly(*args: Any) -> Answer:
+        reading.set()
+        assert go_on.wait(10)
+        return ask(*args)
+
+    broker.link.ask = ask_slowly  # type: ignore[method-assign]
+    broker.clock.now += 0.1
+    reader = threading.Thread(target=fair.admit, args=["batch"])
+    reader.start()
+    assert reading.wait(10)
+    fair.admit("batch")  # at once, by the last value
+    go_on.set()
+    reader.join(10)
+    assert broker.link.asked == 2
+
+
+def test_an_unknown_kind_is_an_error(fair: Fair) -> None:
+    with pytest.raises(UnknownKind):
+        fair.admit("slow")  # type: ignore[arg-type]
 
 
 def test_a_broker_that_cannot_be_counted_admits_and_says_so_once(app: Celery, caplog: Any) -> None:
