@@ -75,6 +75,7 @@ class Copies:
             return True
         if may_run:
             self._started[request] = monotonic()
+            self._noting.begin_to_look()
         return may_run
 
     def drop(self, request: Any) -> None:
@@ -100,12 +101,16 @@ class Copies:
 
     def loop_ends(self, slots: Slots) -> None:
         """The loop ticks no more, and what runs goes on: a warm shutdown may wait for hours."""
+        self._noting.meanwhile(lambda: self.tick(slots, monotonic()))
         if self._started:
-            self._noting.meanwhile(lambda: self.tick(slots, monotonic()))
+            self._noting.begin_to_look()
 
-    def loop_begins(self) -> None:
-        """The loop ticks, for the first time or after a reconnect."""
-        self._noting.meanwhile(None)
+    def loop_begins(self, slots: Slots, *, runs_tasks: bool) -> None:
+        """The loop ticks, at first or after a reconnect; not while it runs a task itself."""
+        if runs_tasks:
+            self.loop_ends(slots)
+        else:
+            self._noting.meanwhile(None)
 
     def stop(self, slots: Slots) -> None:
         """The worker ends, and its pool has."""

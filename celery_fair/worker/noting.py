@@ -49,7 +49,11 @@ class Noting:
     def meanwhile(self, look: Callable[[], None] | None) -> None:
         """Call ``look`` about once a second, where no loop does it; None: no more."""
         self._look = look
-        if look is not None or self._thread is not None:
+        self._awake.set()
+
+    def begin_to_look(self) -> None:
+        """There is something to look at, if that is to be done here."""
+        if self._look is not None:
             self._begin()
 
     def _begin(self) -> None:

@@ -130,7 +130,7 @@ class Scheduler:
         self.measuring.connect()
         self.dispatcher.connect(self.pulling.lanes, self.pulling.windows)
         self._queues_changed()
-        self.copies.loop_begins()
+        self.copies.loop_begins(self.dispatcher.slots, runs_tasks=self.pool.one_task_a_turn)
         self._timer_entry = c.timer.call_repeatedly(TICK_SECONDS, self.tick)
 
     def register_with_event_loop(self, hub: Any) -> None:

@@ -392,6 +392,31 @@ def test_while_a_worker_waits_for_its_last_tasks_they_keep_their_lease(
     wait_until(lambda: redis.of()["state"] == "done", "the end to be told")
 
 
+def test_under_solo_whose_loop_runs_the_task_it_keeps_its_lease_too(
+    redis, slots, copies, monkeypatch
+):
+    monkeypatch.setattr("celery_fair.worker.copies.RENEW_SECONDS", 0.0)
+    monkeypatch.setattr(internals, "is_known", lambda request: True)  # it has no slot at first
+    copies.loop_begins(slots, runs_tasks=True)
+    redis.claim()
+    request = Request()
+    copies.may_run(request)
+    slot = slots.take(INTERACTIVE, request, 0.0)
+    redis.is_silent()
+    wait_until(lambda: int(redis.of()["until"]) > time.time() * 1000, "the renewal")
+    slot.release()
+
+
+def test_a_loop_that_ticks_needs_no_thread_until_there_is_something_to_tell(redis, slots, copies):
+    copies.loop_begins(slots, runs_tasks=False)
+    redis.claim()
+    request = Request()
+    copies.may_run(request)
+    slot = slots.take(INTERACTIVE, request, 0.0)
+    assert copies._noting._thread is None
+    slot.release()
+
+
 def test_what_has_ended_by_the_end_of_the_worker_is_told(redis, slots, copies):
     redis.claim()
     copies.seen = True
