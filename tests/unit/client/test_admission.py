@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import pickle
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 from celery import Celery, chain, chord, group
+from celery.backends.base import Backend
 from kombu.utils.json import dumps, loads
 
 from celery_fair import Fair, FairError, QueueFull, UnknownKind
@@ -423,8 +425,9 @@ def test_switched_off_it_refuses_nothing(app: Celery) -> None:
 @pytest.fixture(params=["counts", "polls"])
 def tasks(request: Any, app: Celery, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return the signature of a task, with a backend that counts chords or one that doesn't."""
-    if request.param == "counts":
-        monkeypatch.setattr(app.backend, "apply_chord", lambda *_, **__: None)
+    if request.param == "polls":
+        unlock = functools.partial(Backend.apply_chord, app.backend)
+        monkeypatch.setattr(app.backend, "apply_chord", unlock)
 
     @app.task(name="x", shared=False)
     def x(*_: Any) -> None:
@@ -501,3 +504,19 @@ def test_each_group_is_asked_for_itself(app: Celery, tasks: Any, sent: Any) -> N
     with pytest.raises(QueueFull):
         group(tasks.si() for _ in range(10)).delay()
     assert len(sent()) == 10
+
+
+def test_the_unlocking_of_a_chord_is_published_once_it_is_let_in(
+    app: Celery, tasks: Any, sent: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And that of one whose publishing broke off isn't, with whatever is published next."""
+    limited(app, interactive_max_backlog=100)
+    polls = isinstance(app.backend.apply_chord, functools.partial)
+    chord([tasks.si()] * 2, tasks.si())()
+    assert [message.task for message in sent()].count("celery.chord_unlock") == polls
+    with monkeypatch.context() as patch:
+        patch.setattr(group, "apply_async", lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            chord([tasks.si()] * 2, tasks.si())()
+    group(tasks.si(), tasks.si()).delay()
+    assert [message.task for message in sent()] == ["x", "x"]
