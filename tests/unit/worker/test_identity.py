@@ -17,7 +17,7 @@ from celery_fair.policy.kinds import INTERACTIVE
 from celery_fair.state import Connected, State
 from celery_fair.worker import internals
 from celery_fair.worker.copies import RENEW_SECONDS, Copies
-from celery_fair.worker.noting import MOST, Noting
+from celery_fair.worker.noting import Noting
 from celery_fair.worker.slots import Slots
 from tests.brokers.waiting import wait_until
 
@@ -441,16 +441,18 @@ def test_a_dropped_copy_leaves_celerys_book_to_the_one_that_runs(redis, copies, 
 # notes
 
 
-def test_of_one_thing_the_newest_note_counts_and_there_is_a_bound(redis):
+def test_of_one_thing_the_newest_note_counts_and_there_is_a_bound(redis, monkeypatch):
+    most = 1000  # more than are told at once
+    monkeypatch.setattr("celery_fair.worker.noting.MOST", most)
     redis.is_there = False
     noting = Noting(lambda: redis.state)
     noting._ended.set()  # no thread
-    for number in range(MOST + 10):
+    for number in range(most + 10):
         noting.note(number, scripts.renew(str(number), "one", 0))
         noting.note("same", scripts.renew("same", "one", number))
-    assert len(noting._notes) == MOST
+    assert len(noting._notes) == most
     assert not noting.flush()
-    assert len(noting._notes) == MOST
+    assert len(noting._notes) == most
     redis.is_there = True
     assert noting.flush()
     assert noting._notes == {}
