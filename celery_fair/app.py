@@ -23,6 +23,7 @@ from celery_fair.identity import Identity, is_asked
 from celery_fair.observer import Observer, Observers, TaskInfo
 from celery_fair.policy.kinds import Kind
 from celery_fair.publish import CHORD_UNLOCK, Publish
+from celery_fair.retrying import Retrying
 from celery_fair.routing import FairRouter, Lanes
 from celery_fair.settings import FairSettings
 from celery_fair.task import (
@@ -38,6 +39,7 @@ from celery_fair.task import (
     installed,
     known_kind,
     own_options,
+    retry_here,
     with_fair_task,
 )
 
@@ -64,6 +66,7 @@ class Fair:
         self._warned: set[tuple[str, str]] = set()
         self.observers = Observers()
         self.fronts = Fronts(self)
+        self.retrying = Retrying(self)
         self.identity = Identity(self)
         self.admission = Admission(self)
         self._undo: list[Callable[[], None]] = []
@@ -177,6 +180,7 @@ class Fair:
         for task in sender.tasks.values():
             if not isinstance(task, FairTask):
                 task.apply = functools.partial(apply_here, task, task.apply)
+                task.retry = functools.partial(retry_here, task, task.retry)
                 for name in ON_COMMIT:
                     if hasattr(type(task), name):
                         method = getattr(type(task), name)

@@ -143,6 +143,20 @@ class FairSettings(BaseModel):
         "false sends nothing more to the front of a queue; workers still consume what is there",
     )
 
+    batch_retry_max_seconds: Seconds = _setting(
+        600.0,
+        "seconds over 0",
+        "the delay of a batch task's retries doubles up to it; a longer default_retry_delay stays",
+        gt=0.0,
+    )
+    batch_retry_budget: float | None = _setting(
+        0.2,
+        "a part of first attempts in (0, 1], or none",
+        "0.2 lets one batch task in six be a retry, none lets all that fail run again",
+        gt=0.0,
+        le=1.0,
+    )
+
     interactive_timeout_seconds: Seconds | None = _setting(
         None,
         "seconds over 0, or none",

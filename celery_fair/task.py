@@ -211,8 +211,19 @@ def apply_here(
         return apply(args, kwargs, *rest, **options)
 
 
+#: What ``Task.retry`` takes by position.
+RETRY: Final = ("args", "kwargs", "exc", "throw", "eta", "countdown", "max_retries")
+
+
+def retry_here(task: Any, retry: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    """Retry (``task.retry``) when a task of its kind may run again."""
+    options.update(zip(RETRY, args, strict=False))
+    fair = installed(task.app)
+    return retry(**(options if fair is None else fair.retrying.timed(task, options)))
+
+
 class FairTask:
-    """The part of a task class that eager calls need."""
+    """The part of a task class that eager calls and retries need."""
 
     app: Any
 
@@ -220,6 +231,11 @@ class FairTask:
         """Run here and now."""
         parent: Any = super()
         return apply_here(self, parent.apply, *args, **options)
+
+    def retry(self, *args: Any, **options: Any) -> Any:
+        """Run again later."""
+        parent: Any = super()
+        return retry_here(self, parent.retry, *args, **options)
 
 
 #: Methods of Celery's Django tasks (5.4 to 5.7); they hand ``self.delay`` and ``self.apply_async``

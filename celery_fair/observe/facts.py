@@ -103,9 +103,16 @@ def collect(scheduler: Scheduler, *, quantiles: bool = True) -> dict[str, Any]:
         },
         # Only what was set: a reply must stay small, whatever the number of queues.
         "settings": short_settings(scheduler.settings.shown()),
+        "retries": _retries(scheduler),
         "observer_failures": scheduler.fair.observers.failures,
         "kinds": kinds,
     }
+
+
+def _retries(scheduler: Scheduler) -> dict[str, Any] | None:
+    """What the budget of batch retries has come to, where there is one."""
+    budget = scheduler.fair.retrying.budget
+    return None if budget is None else budget.counts()._asdict()
 
 
 def _changes(view: PolicyView) -> dict[str, dict[str, int]]:

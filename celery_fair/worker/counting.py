@@ -8,7 +8,8 @@ from time import monotonic
 from celery_fair.observe.counts import Counts
 from celery_fair.observe.endings import DROPS, OUTCOMES
 from celery_fair.observe.waits import Waits
-from celery_fair.policy.kinds import KINDS, Kind
+from celery_fair.policy.kinds import BATCH, KINDS, Kind
+from celery_fair.worker import internals
 from celery_fair.worker.outcomes import unsaid
 from celery_fair.worker.slots import Slot
 
@@ -23,6 +24,8 @@ class Counting:
     def __init__(self) -> None:
         self.started: list[Slot] = []
         self.ended: list[Slot] = []
+        self.first_attempts = 0
+        """Batch tasks begun that were no retries, since somebody took this figure."""
         self.waits = Waits()
         self.counts = Counts(OUTCOMES, DROPS)
 
@@ -36,6 +39,7 @@ class Counting:
 
     def _count_starts(self, started: list[Slot]) -> None:
         to_epoch = time.time() - monotonic()
+        self.first_attempts += sum(slot.kind == BATCH and _is_first(slot) for slot in started)
         for kind in KINDS:
             slots = [slot for slot in started if slot.kind == kind and slot.ready_at is not None]
             if not slots:
@@ -56,6 +60,11 @@ class Counting:
             slot.request = None  # else request and slot keep each other for the collector
         for (kind, task), slots in tasks.items():
             self.counts.end(kind, task, slots)
+
+
+def _is_first(slot: Slot) -> bool:
+    headers = internals.message_of(slot.request).headers
+    return not (isinstance(headers, dict) and headers.get("retries"))
 
 
 def _taken(slots: list[Slot]) -> list[Slot]:

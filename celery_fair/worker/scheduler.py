@@ -54,7 +54,9 @@ class Scheduler:
         self.pool = adapt(c.pool)
         self.policy = self._make_policy(c)
         self.observing = self.settings.mode == "observe"
-        fair.fronts.served = not self.observing  # before the pool forks
+        if not self.observing:  # before the pool forks
+            fair.fronts.served = True
+            fair.retrying.open()
         make = ObservingDispatcher if self.observing else Dispatcher
         self.dispatcher = make(
             self.policy, self.pool, c.on_task_request, self._call_later, fair.kind_of_queue
@@ -154,6 +156,8 @@ class Scheduler:
         self.copies.stop(self.dispatcher.slots)
         self.dispatcher.settle()  # what has ended since the loop did
         self.fair.observers.remove(self.task_log)
+        self.fair.fronts.served = False
+        self.fair.retrying.close()
         self.drops.close()
         self.measuring.close()
         self.waker.close()
@@ -185,7 +189,15 @@ class Scheduler:
         )
         self.dispatcher.tick()
         self.dispatcher.settle()
+        self._feed_retries(now)
         self.announcer.tick(internals.event_sender(self.c), self.measuring.fleet_workers, now)
+
+    def _feed_retries(self, now: float) -> None:
+        """Batch that runs for the first time pays for what runs again."""
+        budget, counting = self.fair.retrying.budget, self.dispatcher.counting
+        if budget is not None and counting.first_attempts:
+            begun, counting.first_attempts = counting.first_attempts, 0
+            budget.started(begun, now)
 
     def _follow_pool(self, now: float) -> None:
         """Autoscale may still add slots, but only if more is held than there are."""
