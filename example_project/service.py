@@ -98,11 +98,14 @@ def together(workers: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def of_kind(parts: list[dict[str, Any]]) -> dict[str, Any]:
-    """Running, waiting and the wait; what is ready at the broker is the same for all workers."""
-    ready = [sum(count or 0 for count in part["ready"].values()) for part in parts]
+    """Running, waiting and the wait; what is ready at the broker is the same for all workers.
+
+    One that can't read the broker just now, or doesn't serve the kind, knows of nothing there.
+    """
+    ready = [sum(part["ready"].values()) for part in parts if part["ready"] is not None]
     waits = [part["wait_seconds"]["p95"] for part in parts if part["wait_seconds"]["count"]]
     return {
         "running": sum(part["running"] for part in parts),
-        "waiting": max(ready, default=0) + sum(part["held"] for part in parts),
+        "waiting": max(ready) + sum(part["held"] for part in parts) if ready else None,
         "wait_p95_seconds": max(waits, default=None),
     }

@@ -47,12 +47,12 @@ def events(task_id: str, after: str | None = None) -> Iterator[str]:
 
 
 def count_summaries(**more: int) -> None:
-    """Add to what was asked for, or is done."""
+    """Add to what was asked for, is done, or has failed."""
     for name, number in more.items():
         store.hincrby("summaries", name, number)
 
 
 def summaries() -> dict[str, int]:
-    """How many were asked for, and how many are done."""
+    """How many were asked for, are done, and have failed."""
     counted = store.hgetall("summaries")
-    return {name: int(counted.get(name, 0)) for name in ("asked", "done")}
+    return {name: int(counted.get(name, 0)) for name in ("asked", "done", "failed")}

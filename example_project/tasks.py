@@ -34,6 +34,13 @@ class Watched(Task):
         say(task_id, "failed", source=sources.get(type(exc), "task"))
 
 
+class Counted(Task):
+    """A task of a pile, which is done with when each has ended somehow."""
+
+    def on_failure(self, *_: Any) -> None:
+        count_summaries(failed=1)
+
+
 @fair_task(kind="interactive", bind=True, base=Watched, max_retries=5)
 def answer(self: Task, question: str) -> str:
     """Answer a question, a word at a time: someone reads along."""
@@ -50,7 +57,9 @@ def answer(self: Task, question: str) -> str:
     return text
 
 
-@fair_task(kind="batch", autoretry_for=(ModelBusy,), retry_backoff=True, max_retries=None)
+@fair_task(
+    kind="batch", base=Counted, autoretry_for=(ModelBusy,), retry_backoff=True, max_retries=None
+)
 def summarize_document(document: int) -> str:
     """Summarize a document; it may take until tonight."""
     text = "".join(ask_model(f"Summarize document {document}", tokens=60))

@@ -22,6 +22,10 @@ from tests.brokers.fixtures import need
 from tests.brokers.waiting import wait_until
 from tests.nodes.worker import ROOT
 
+#: Contrast, names and ids of a page as it is drawn.
+CHECKS = (ROOT / "tests" / "flower" / "checks.js").read_text(encoding="utf-8")
+CHECKS = CHECKS.replace(".fair", "main")
+
 
 @pytest.fixture
 def start(tmp_path):
@@ -124,6 +128,11 @@ def test_a_flood_delays_no_answer_and_each_refusal_says_whose_it_is(front, width
         busy.wait_for()
     browser.get_by_text("complete after").wait_for(timeout=20_000)
     assert browser.evaluate("document.documentElement.scrollWidth") == width
+    browser.context.set_offline(True)
+    for button, note in (("Ask", "#ask-note"), ("Summarize", "#batch-note")):
+        browser.get_by_role("button", name=button).click()
+        browser.locator(note, has_text="The service can't be reached").wait_for()
+    assert browser.evaluate(f"({CHECKS})()") == []  # with refusals in sight
 
 
 def flood_and_ask(browser):

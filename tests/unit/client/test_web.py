@@ -236,7 +236,29 @@ for nothing in ({}, [], {"question": ""}, {"question": "y" * 501}, {"documents":
     assert post("/ask", nothing) == post("/summaries", nothing) == 400, nothing
 assert client.post("/ask", data="question=why", content_type="text/plain").status_code == 400
 assert client.post("/ask", data="{", content_type="application/json").status_code == 400
-assert json.loads(read("/summaries")) == {"asked": 2, "done": 0}
+assert json.loads(read("/summaries")) == {"asked": 2, "done": 0, "failed": 0}
+
+import httpx
+from example_project import service, tasks
+
+def model_answers(status):
+    transport = httpx.MockTransport(lambda _: httpx.Response(status))
+    made = httpx.Client(base_url="http://m", transport=transport)
+    tasks.model = lambda: made
+
+model_answers(500)
+tasks.summarize_document.apply((7,))
+assert json.loads(read("/summaries")) == {"asked": 2, "done": 0, "failed": 1}
+model_answers(429)
+asked = tasks.answer.apply(("why",)).id
+told = [said for _, said in streams.store.xrange("stream:" + asked)]
+assert [said["event"] for said in told].count("retrying") == 6, told
+assert (told[-1]["event"], json.loads(told[-1]["data"])) == ("failed", {"source": "model"})
+
+blind = {"ready": None, "running": 1, "held": 2, "wait_seconds": {"count": 0, "p95": None}}
+seeing = {**blind, "ready": {"celery": 5, "celery.front": 1}}
+assert service.of_kind([blind])["waiting"] is None
+assert service.of_kind([blind, seeing])["waiting"] == 10
 assert client.get("/ask/x").status_code == 404
 print("page", client.get("/").status_code)
 """
