@@ -5,6 +5,7 @@ Without a limit nothing here asks a broker, or costs anything. What can't be kno
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -47,10 +48,21 @@ class Admission:
         self._fair = fair
         self._limits: Mapping[Kind, tuple[int | None, float | None]] | None = None
         self.backlog = Backlog(fair) if backlog is None else backlog
+        self._begin()
+
+    def _begin(self) -> None:
         self._admitted: Counter[str] = Counter()
         self._refused: Counter[tuple[str, str]] = Counter()
         self._blind: Counter[str] = Counter()
-        self._lock = Lock()
+        self._counting = Lock()
+        self._pid = os.getpid()
+
+    @property
+    def _lock(self) -> Lock:
+        """Guards the counts; after a fork they and it begin anew, as a thread may have held it."""
+        if self._pid != os.getpid():
+            self._begin()
+        return self._counting
 
     @property
     def limits(self) -> Mapping[Kind, tuple[int | None, float | None]]:

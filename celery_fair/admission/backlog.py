@@ -29,7 +29,6 @@ BACKOFF_SECONDS = (0.5, 30.0)
 SLOPE_SECONDS = 30.0
 QUICK_SECONDS = 0.1
 """A failure that comes sooner is of a connection that was closed before, not of a broker away."""
-STALE_SECONDS = 5.0
 
 
 class Reading(NamedTuple):
@@ -61,7 +60,6 @@ class Backlog:
 
     def _reset(self) -> None:
         """Begin anew: a connection that a fork has copied is its parent's."""
-        self._pid = os.getpid()
         self._reading_lock = Lock()
         self._count_lock = Lock()
         self._link: Link | None = None
@@ -69,10 +67,17 @@ class Backlog:
         self._last: Reading | None = None
         self._history: deque[Reading] = deque(maxlen=int(SLOPE_SECONDS / READ_SECONDS))
         self._since: Counter[Kind] = Counter()
-        self._next_at = self._backoff = self._heard_at = 0.0
+        self._next_at = self._backoff = 0.0
+        self._pid = os.getpid()  # last: until then another thread may find a lock of the parent's
+
+    def _own(self) -> None:
+        """Begin anew after a fork: a lock that a thread of the parent held stays shut here."""
+        if self._pid != os.getpid():
+            self._reset()
 
     def published(self, kind: Kind) -> None:
         """Count a message of this process, which the next reading will have found."""
+        self._own()
         with self._count_lock:
             self._since[kind] += 1
 
@@ -80,8 +85,7 @@ class Backlog:
         """How many wait, or None where that isn't known; reads the broker if it is time to."""
         if self._is_unmeasurable:
             return None
-        if self._pid != os.getpid():
-            self._reset()
+        self._own()
         if self._clock() >= self._next_at:
             self._read_or_wait()
         last = self._last
@@ -105,6 +109,7 @@ class Backlog:
 
     def close(self) -> None:
         """Let go of the connection."""
+        self._own()
         with self._reading_lock:
             self._let_go()
 
@@ -125,7 +130,6 @@ class Backlog:
 
     def _read(self) -> None:
         started = self._clock()
-        self._next_at = started + READ_SECONDS
         with self._count_lock:
             before = self._since.copy()
         try:
@@ -138,6 +142,8 @@ class Backlog:
         with self._count_lock:
             self._since.subtract(before)
             self._last = Reading(ready, self._clock())
+        # Not before there is a value: those who come meanwhile without one wait for it.
+        self._next_at = started + READ_SECONDS
         self._history.append(self._last)
         if self._backoff:
             self._backoff = 0.0
@@ -188,9 +194,6 @@ class Backlog:
             self._workers = Workers(self._fair)
         assert self._link is not None
         now = self._clock()
-        if now - self._heard_at > STALE_SECONDS:
-            words = {}  # they have come while nobody read, some of them from workers now dead
-        self._heard_at = now
         if self._workers.is_time_to_ask(now):
             words = {**words, **self._link.words()}
         self._workers.hear(words, now)

@@ -203,9 +203,7 @@ class AmqpLink(Link):
         if self._listens_only:  # it may not read for hours, and nothing may pile up for it
             inbox.message_ttl, inbox.max_length = INBOX_SECONDS, INBOX_WORDS
             channel.basic_qos(0, UNREAD_WORDS, False)
-        consumer = Consumer(
-            channel, [inbox], no_ack=not self._listens_only, accept=["json"]
-        )
+        consumer = Consumer(channel, [inbox], no_ack=not self._listens_only, accept=["json"])
         consumer.register_callback(self._word_received)
         consumer.consume()
         self._producer = Producer(channel, exchange, auto_declare=False)
