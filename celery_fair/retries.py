@@ -10,6 +10,7 @@ import math
 import os
 import struct
 import tempfile
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Lock
@@ -101,6 +102,8 @@ class RetryBudget:
         """Start with the floor's tokens; ``ratio`` is how many a first attempt brings."""
         self._ratio = ratio
         self._file = _shared_file()
+        # Not sooner: a thread may be about to use it, and its number is given to the next file.
+        weakref.finalize(self, os.close, self._file)
         self._threads, self._process = Lock(), os.getpid()
         self._write(Bucket(FLOOR, now, now), 0, 0)
 
@@ -125,10 +128,6 @@ class RetryBudget:
         with self._locked():
             bucket, delayed, refused = self._read()
         return Counts(bucket.tokens, delayed, refused)
-
-    def close(self) -> None:
-        """Forget it, in this process."""
-        os.close(self._file)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

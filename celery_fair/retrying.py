@@ -47,9 +47,7 @@ class Retrying:
     def close(self) -> None:
         """The worker ends."""
         self.decides = False
-        if self.budget is not None:
-            self.budget.close()
-            self.budget = None
+        self.budget = None
 
     def timed(self, task: Any, asked: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the arguments of a ``retry`` with the time at which it is to run.
@@ -102,10 +100,11 @@ class Retrying:
 
     def _granted(self, task: Any, delay: float, limit: int | None) -> float | None:
         """Return the delay that the budget allows for; None for no retry at all."""
-        if self.budget is None or not getattr(task, "fair_retry_budget", True):
+        budget = self.budget  # gone when the worker ends, while its threads may still retry
+        if budget is None or not getattr(task, "fair_retry_budget", True):
             return delay
         longest = self._fair.settings.batch_retry_max_seconds
-        granted = self.budget.take(monotonic(), delay, longest)
+        granted = budget.take(monotonic(), delay, longest)
         # One without a limit must not end here: it comes as late as can be.
         return max(delay, longest) if granted is None and limit is None else granted
 

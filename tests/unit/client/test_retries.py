@@ -119,10 +119,8 @@ def test_a_storm_of_failures_adds_no_more_than_its_budget(budget: float) -> None
 
 
 @pytest.fixture
-def budget() -> Iterator[RetryBudget]:
-    budget = RetryBudget(0.2, 0.0)
-    yield budget
-    budget.close()
+def budget() -> RetryBudget:
+    return RetryBudget(0.2, 0.0)
 
 
 def test_the_budget_counts_what_it_did(budget: RetryBudget) -> None:
