@@ -5,6 +5,7 @@ No broker publishes to the front of a queue, so what is to run next has a queue 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
@@ -54,6 +55,13 @@ def is_front(queue: str) -> bool:
 def behind(front: str) -> str:
     """Return the queue that a front belongs to."""
     return front.removesuffix(FRONT)
+
+
+def without_fronts(queues: Iterable[str]) -> list[str]:
+    """Return the queues but for the fronts of others among them, which nobody has to know of."""
+    names = list(queues)
+    known = set(names)
+    return [name for name in names if not (is_front(name) and behind(name) in known)]
 
 
 def may_have_front(queue: Any) -> bool:

@@ -11,6 +11,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import celery_fair
+from celery_fair.front import without_fronts
 from celery_fair.observe.brevity import short_settings, shorten_lists
 from celery_fair.policy.kinds import KINDS, Kind
 from celery_fair.policy.load import Mode
@@ -137,7 +138,7 @@ def _kind(scheduler: Scheduler, kind: Kind, now: float) -> dict[str, Any]:
     lane = dispatcher.lanes.get(kind)
     mean = view.batch_mean_seconds if kind == "batch" else view.interactive_mean_seconds
     return {
-        "queues": scheduler.queues(kind),
+        "queues": without_fronts(scheduler.queues(kind)),
         "running": view.running_batch if kind == "batch" else view.running_interactive,
         "held": len(lane) if lane is not None else 0,
         "rate_limited": lane.limited if lane is not None else 0,

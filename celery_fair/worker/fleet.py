@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any
 
-from celery_fair.front import behind, is_front
+from celery_fair.front import without_fronts
 from celery_fair.policy import FleetView, Member, fleet_view
 
 SAY_SECONDS = 1.0
@@ -70,9 +70,8 @@ class Fleet:
     def word(self, me: Member, queues: Iterable[str]) -> str:
         """This worker's next word."""
         self._sequence += 1
-        served = set(queues)
-        # Not the fronts of these: a worker of a version without them serves the same queues.
-        names = sorted(q for q in served if not (is_front(q) and behind(q) in served))
+        # A worker of a version that has no fronts serves the same queues.
+        names = sorted(without_fronts(queues))
         if names != self._queues or not self._digest:
             self._queues = names
             self._digest = hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]

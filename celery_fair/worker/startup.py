@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from celery_fair.doctor import static_findings
 from celery_fair.doctor.finding import UNKEPT_LIMIT
 from celery_fair.doctor.timeouts import unkept_limits
-from celery_fair.front import behind, is_front
+from celery_fair.front import without_fronts
 from celery_fair.policy.kinds import KINDS
 
 if TYPE_CHECKING:
@@ -57,6 +57,4 @@ def announce(scheduler: Scheduler) -> None:
 
 
 def _listed(queues: list[str]) -> str:
-    """The queues, but for the fronts of others among them."""
-    shown = [name for name in queues if not (is_front(name) and behind(name) in queues)]
-    return ",".join(shown) or "-"
+    return ",".join(without_fronts(queues)) or "-"

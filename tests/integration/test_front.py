@@ -15,6 +15,9 @@ HANDFUL = 12
 """Tasks that may run before a retry: in a slot, in a pipe, held, or dealt by the broker's turns."""
 SETTINGS = {"CELERY_FAIR__RESERVE": "0"}
 QUORUM = {"task_create_missing_queue_type": "quorum", "task_default_queue_type": "quorum"}
+QUICKLY_RESTORED = {
+    "broker_transport_options": {"visibility_timeout": 4, "unacked_restore_interval": 1}
+}
 
 
 @pytest.fixture
@@ -99,8 +102,9 @@ def test_it_waits_behind_all_others_where_that_is_off(broker, app, start, journa
     assert _passed(journal) > 40
 
 
+@pytest.mark.parametrize("conf", [QUICKLY_RESTORED], ids=["early ack"])
 @pytest.mark.brokers("redis", "rabbitmq")
-def test_what_is_in_front_outlives_its_worker(broker, app, start, journal):
+def test_what_is_in_front_outlives_its_worker(broker, app, start, journal, conf):
     """Its second attempt waits in front for its time, and the worker is killed meanwhile."""
     again = app.tasks["i.retrying"].apply_async(("again",), {"countdown": 3.0})
     worker = start()
@@ -108,9 +112,6 @@ def test_what_is_in_front_outlives_its_worker(broker, app, start, journal):
     wait_until(lambda: ask(app, worker.hostname, "scheduled"), "the retry in the worker")
     worker.kill()
     publish(app, "i.sleep", ["other"])
-    if broker.name == "redis":  # no one else would restore it before the visibility timeout
-        with app.connection_for_write() as connection:
-            connection.default_channel.qos.restore_visible(num=10)
     start()
     journal.wait_finished("again", "other", timeout=30)
     assert {entry.task_id for entry in journal.entries() if entry.label == "again"} == {again.id}
