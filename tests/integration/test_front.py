@@ -7,6 +7,7 @@ import json
 import pytest
 
 from tests.apps import mixed
+from tests.brokers.broker import Broker
 from tests.brokers.waiting import wait_until
 from tests.integration.contract.site import ask, labels, publish
 
@@ -131,3 +132,46 @@ def test_the_front_comes_and_goes_with_its_queue(broker, app, start, journal):
     journal.wait_finished("again", timeout=20)
     app.control.cancel_consumer("extra", destination=[worker.hostname], reply=True, timeout=5)
     wait_until(lambda: consumed() == {"celery", "celery.front"}, "neither of them")
+
+
+ALLOWED = (
+    "celery",
+    "celery.batch",
+    "*pidbox*",
+    "_kombu*",
+    "unacked*",
+    "celery-task-meta*",
+    "*fair*",
+)
+
+
+def test_a_user_who_may_not_have_fronts_is_served_as_by_celery(start_redis, start_worker, journal):
+    """One key that is refused would fail the BRPOP of them all."""
+    server = start_redis()
+    keys = [f"~{pattern}" for pattern in (*ALLOWED, "celery\x06*", "celery.batch\x06*")]
+    with server.client(0) as client:
+        rules = ["reset", "on", ">secret", "+@all", "&*", *keys]
+        client.execute_command("ACL", "SETUSER", "limited", *rules)
+    url = f"redis://limited:secret@127.0.0.1:{server.port}/0"
+    app = mixed.make_app(Broker("redis", url, url))
+    _retry_before_a_backlog(app, journal, 60)
+    worker = start_worker("tests.apps.mixed", broker=Broker("redis", url, url), pool="prefork")
+    _wait_for_all(journal, 60)
+    assert _passed(journal) > 40
+    assert worker.log.read_text().count("the queue celery.front can't be had") == 1
+    app.close()
+
+
+def test_so_it_is_on_rabbitmq(shared_rabbitmq, start_worker, journal):
+    """A publish to a queue that isn't there is lost without a word."""
+    vhost = shared_rabbitmq.new_vhost()
+    shared_rabbitmq.ctl("add_user", "limited", "secret")
+    shared_rabbitmq.ctl("set_permissions", "-p", vhost, "limited", r"^(?!.*\.front$)", ".*", ".*")
+    url = f"amqp://limited:secret@127.0.0.1:{shared_rabbitmq.port}/{vhost}"
+    app = mixed.make_app(Broker("rabbitmq", url, "rpc://"))
+    _retry_before_a_backlog(app, journal, 60)
+    worker = start_worker("tests.apps.mixed", broker=Broker("rabbitmq", url, "rpc://"))
+    _wait_for_all(journal, 60)
+    assert _passed(journal) > 40
+    assert worker.log.read_text().count("the queue celery.front can't be had") == 1
+    app.close()

@@ -11,7 +11,7 @@ from tests.apps import stormy
 from tests.brokers.waiting import wait_until
 from tests.integration.contract.site import ask
 
-SECONDS = 6.0
+SECONDS = 5.0
 PER_SECOND = 40
 
 
