@@ -82,7 +82,7 @@ class Bucket(NamedTuple):
 class Counts(NamedTuple):
     """What a budget has come to."""
 
-    tokens: float
+    tokens: float | None
     delayed: int
     refused: int
 

@@ -191,13 +191,15 @@ HEALTH = [
     Panel(
         "What should not happen",
         "In the interval: slots freed by the audit, messages whose header can't be read, observers "
-        "that raised, clocks that can't be right.",
+        "that raised, clocks that can't be right, batch retries put off or refused.",
         "short",
         {
             "audit corrections": "sum(increase(celery_fair_audit_corrections_total{$w}[$rate]))",
             "unreadable headers": "sum(increase(celery_fair_headers_unreadable_total{$w}[$rate]))",
             "failed observers": "sum(increase(celery_fair_observer_failures_total{$w}[$rate]))",
             "clock skew": "sum(increase(celery_fair_clock_skew_clamps_total{$w}[$rate]))",
+            "retries delayed": "sum(increase(celery_fair_batch_retries_delayed_total{$w}[$rate]))",
+            "retries refused": "sum(increase(celery_fair_batch_retries_refused_total{$w}[$rate]))",
         },
     ),
     Panel(

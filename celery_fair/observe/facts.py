@@ -16,6 +16,7 @@ from celery_fair.observe.brevity import short_settings, shorten_lists
 from celery_fair.policy.kinds import KINDS, Kind
 from celery_fair.policy.load import Mode
 from celery_fair.policy.view import PolicyView
+from celery_fair.retries import Counts
 
 if TYPE_CHECKING:
     from celery_fair.worker.scheduler import Scheduler
@@ -110,10 +111,11 @@ def collect(scheduler: Scheduler, *, quantiles: bool = True) -> dict[str, Any]:
     }
 
 
-def _retries(scheduler: Scheduler) -> dict[str, Any] | None:
+def _retries(scheduler: Scheduler) -> dict[str, Any]:
     """What the budget of batch retries has come to, where there is one."""
     budget = scheduler.fair.retrying.budget
-    return None if budget is None else budget.counts()._asdict()
+    counts = Counts(None, 0, 0) if budget is None else budget.counts()
+    return counts._asdict()
 
 
 def _changes(view: PolicyView) -> dict[str, dict[str, int]]:
