@@ -7,12 +7,15 @@ from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from typing import Any
 
-from celery_fair.front import TRANSPORTS, front_like, front_of, may_have_front
+from celery_fair.front import TRANSPORTS, behind, front_like, front_of, may_have_front
 from celery_fair.worker import internals
 from celery_fair.worker.adopting import adopt
 from celery_fair.worker.consumer import LaneConsumer
 
 logger = logging.getLogger(__name__)
+
+SETTLE_SECONDS = 0.5
+"""How long after a queue was added or cancelled its front is."""
 
 
 class WorkerFronts:
@@ -26,32 +29,46 @@ class WorkerFronts:
     def __init__(self, c: Any) -> None:
         self._c = c
         self._refused: set[str] = set()
+        self._made: set[str] = set()
+        self._is_asked = False
 
     def add_all(self) -> None:
         """Give each queue that is to be consumed its front, where it can have one."""
+        self._is_asked = False
         consumed = self._consumed
         for front in self._usable(list(consumed.values())):
+            self._made.add(front.name)
             consumed[front.name] = front
 
-    def add(self, queue: str) -> None:
-        """Consume the front of a queue that is consumed from now on."""
-        found = self._c.app.amqp.queues.aliases.get(queue) or self._consumed.get(queue)
-        if found is None:
-            return
-        consumer = self._c.task_consumer
-        with consumer.frozen() if isinstance(consumer, LaneConsumer) else nullcontext():
-            for front in self._usable([found]):
-                self._consumed[front.name] = front
-                if not consumer.consuming_from(front.name):
-                    consumer.add_queue(front)
-                    consumer.consume()
+    def changed(self) -> None:
+        """Queues were added or cancelled: follow a little later.
 
-    def cancel(self, queue: str) -> None:
-        """Consume the front no more of a queue that isn't consumed any more."""
-        aliased = self._c.app.amqp.queues.aliases.get(queue)
-        front = front_of(queue if aliased is None else aliased.name)
-        if self._consumed.pop(front, None) is not None:
-            self._c.task_consumer.cancel_by_queue(front)
+        Celery performs what is asked of it by remote control after what it is at, the latest first
+        where there is no event loop: to wait for the broker here would turn requests around.
+        """
+        if not self._is_asked:
+            self._is_asked = True
+            self._c.timer.call_after(SETTLE_SECONDS, self._follow_soon)
+
+    def _follow_soon(self) -> None:
+        self._c.call_soon(self._follow)  # in the loop's thread; the timer may have its own
+
+    def _follow(self) -> None:
+        """Consume the front of each queue that is consumed, and of no other."""
+        self._is_asked = False
+        consumer, consumed = self._c.task_consumer, self._consumed
+        if consumer is None:
+            return
+        with consumer.frozen() if isinstance(consumer, LaneConsumer) else nullcontext():
+            for name in self._made & consumed.keys():
+                if behind(name) not in consumed:
+                    del consumed[name]
+                    consumer.cancel_by_queue(name)
+            for front in self._usable(list(consumed.values())):
+                self._made.add(front.name)
+                consumed[front.name] = front
+                consumer.add_queue(front)
+                consumer.consume()
 
     @property
     def _consumed(self) -> dict[str, Any]:

@@ -60,11 +60,11 @@ class Hooks:
         self, add: Callable[..., Any], queue: str, *args: Any, **options: Any
     ) -> None:
         add(queue, *args, **options)
-        self._fronts.add(queue)
+        self._fronts.changed()
 
     def _cancel_task_queue(self, cancel: Callable[[str], Any], queue: str) -> None:
         cancel(queue)
-        self._fronts.cancel(queue)
+        self._fronts.changed()
 
     @contextmanager
     def _received_events(self) -> Iterator[None]:

@@ -118,9 +118,10 @@ def test_what_is_in_front_outlives_its_worker(broker, app, start, journal, conf)
     assert {entry.task_id for entry in journal.entries() if entry.label == "again"} == {again.id}
 
 
+@pytest.mark.parametrize("pool", ["prefork", "threads"])
 @pytest.mark.brokers("redis", "rabbitmq")
-def test_the_front_comes_and_goes_with_its_queue(broker, app, start, journal):
-    worker = start(args=("-Q", "celery"))
+def test_the_front_comes_and_goes_with_its_queue(broker, app, start, journal, pool):
+    worker = start(pool, args=("-Q", "celery"))
 
     def consumed():
         return {queue["name"] for queue in ask(app, worker.hostname, "active_queues")}
