@@ -131,14 +131,19 @@ return 1
 """
 )
 
-#: An attempt has ended: ``done``, ``over``, ``retrying``, or ``waiting`` for its redelivery.
+#: An attempt has ended: ``done``, ``over``, ``retrying``, or ``waiting`` for its redelivery. It may
+#: never have started here: Celery discards a revoked retry as it comes, perhaps before the end of
+#: the attempt before is told, and one that comes while Redis is away runs unasked.
 END: Final = Script(
     "local id = ARGV[2]\n"
     + _STAY
     + """
 local found = redis.call('HMGET', KEYS[1], 'state', 'copy', 'attempt', 'twins', 'request', 'keep')
-local mine = found[1] == 'running' and found[2] == ARGV[3] and found[3] == ARGV[4]
-if not mine and found[1] ~= 'waiting' then return 0 end
+local state, same = found[1], found[2] == ARGV[3]
+local mine = state == 'running' and same and found[3] == ARGV[4]
+local later = (state == 'running' or state == 'retrying') and same
+              and tonumber(ARGV[4]) > tonumber(found[3])
+if not mine and not later and state ~= 'waiting' then return 0 end
 local copies, request, wait, ending = KEYS[1], key_of(found[5]), ARGV[6], ARGV[5]
 local answers = request and redis.call('GET', request) == id
 redis.call('HSET', copies, 'state', ending, 'copy', ARGV[3], 'attempt', ARGV[4])

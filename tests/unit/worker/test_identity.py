@@ -178,6 +178,27 @@ def test_a_retry_may_start_before_its_attempt_is_told_to_have_ended(redis):
     assert redis.of()["state"] == "done"
 
 
+@pytest.mark.parametrize("is_told", [True, False])
+def test_a_retry_that_was_revoked_as_it_came_ends_the_request(redis, is_told):
+    redis.claim()
+    redis.start("one")
+    if is_told:
+        redis.end("one", RETRYING)
+    redis.end("one", OVER, attempt=1)
+    redis.end("one", RETRYING)  # told late: it begins nothing again
+    assert redis.claim("id-2") == ("id-2", "first")
+
+
+def test_another_copys_end_or_an_attempts_before_ends_no_retry(redis):
+    redis.claim()
+    redis.start("one", attempt=1)
+    redis.end("one", RETRYING, attempt=1)
+    redis.end("two", OVER, attempt=2)
+    redis.end("one", OVER, attempt=1)
+    redis.end("one", OVER, attempt=0)
+    assert redis.claim("id-2") == ("id-1", "retrying")
+
+
 def test_one_that_comes_again_waits_again(redis):
     redis.claim()
     redis.start("one")
