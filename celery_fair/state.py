@@ -116,8 +116,7 @@ class State:
         return answers
 
     def _run(self, calls: list[Call]) -> list[Any]:
-        if self._pid != os.getpid():
-            self._reset()
+        self._own()
         room = self._room
         failures = self.failures
         if not room.acquire(timeout=TIMEOUT_SECONDS):
@@ -153,18 +152,24 @@ class State:
             )
         self._away_until = now + RETRY_SECONDS
 
+    def _own(self) -> None:
+        """Begin anew after a fork: a lock that a thread of the parent held stays shut here."""
+        if self._pid != os.getpid():
+            self._reset()
+
     def _reset(self) -> None:
         """Begin with no connection: one that a fork has copied is its parent's."""
-        self._pid = os.getpid()
         self._lock = threading.Lock()
         self._room = threading.Semaphore(AT_ONCE)
         self._connected = None
+        self._pid = os.getpid()  # last: until then another thread may find a lock of the parent's
 
     def close(self) -> None:
         """Let go of the connection; the next call makes another."""
+        self._own()
         with self._lock:
             connected, self._connected = self._connected, None
-        if connected is not None and self._pid == os.getpid():
+        if connected is not None:
             connected.close()
 
 

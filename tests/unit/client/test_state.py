@@ -79,6 +79,30 @@ def test_a_redis_that_half_works_does_not_fill_the_log(caplog):
     assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
 
 
+def test_a_forked_child_has_its_own_locks_before_it_counts_as_ready(monkeypatch):
+    asked, seen = of(Narrow(AT_ONCE)), []
+    asked._pid = -1  # as after a fork
+    make = threading.Semaphore
+    monkeypatch.setattr(
+        threading, "Semaphore", lambda value: (seen.append(asked._pid), make(value))[1]
+    )
+    assert asked.call(ASK) == 1
+    assert seen == [-1]
+
+
+def test_a_forked_child_can_let_go_though_a_thread_of_its_parent_held_the_lock():
+    closed: list[str] = []
+    asked = State(lambda: Connected(Narrow(AT_ONCE), "", lambda: closed.append("parent's")))
+    asked.call(ASK)
+    asked._lock.acquire()
+    asked._pid = -1  # as after a fork
+    child = threading.Thread(target=asked.close, daemon=True)
+    child.start()
+    child.join(5.0)
+    assert not child.is_alive()
+    assert closed == []
+
+
 def test_a_narrow_pool_of_the_result_backend_is_not_taken_over():
     app = Celery("narrow", backend="redis://127.0.0.1:1/0", set_as_current=False)
     app.conf.redis_max_connections = 1
