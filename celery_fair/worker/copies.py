@@ -80,8 +80,8 @@ class Copies:
 
     def drop(self, request: Any) -> None:
         """Discard a request that may not run; the other copy tells of their task."""
-        id = request.id
-        internals.drop_copy(request, next((one for one in self._started if one.id == id), None))
+        id, started = request.id, list(self._started)  # the noting thread takes out what has ended
+        internals.drop_copy(request, next((one for one in started if one.id == id), None))
 
     def dropped(self, id: str, copy: str, attempt: object) -> None:
         """A task has ended that was not asked for: Celery has discarded it as it came."""

@@ -459,6 +459,29 @@ def test_a_dropped_copy_leaves_celerys_book_to_the_one_that_runs(redis, copies, 
     assert told == [winner]
 
 
+def test_a_copy_can_be_dropped_while_the_noting_thread_takes_out_what_has_ended(
+    redis, copies, monkeypatch
+):
+    class Ending(Request):
+        """Another thread comes in whenever its id is read."""
+
+        @property
+        def id(self):
+            copies._started.pop(self, None)
+            return "another"
+
+        @id.setter
+        def id(self, value): ...
+
+    told = []
+    monkeypatch.setattr(internals, "drop_copy", lambda request, other: told.append(other))
+    winner = Request()
+    copies._started.update({Ending(): 0.0, Ending(): 0.0, winner: 0.0})
+    copies.drop(Request(copy="two"))
+    assert told == [winner]
+    copies._started.clear()
+
+
 # notes
 
 
