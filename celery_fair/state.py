@@ -37,11 +37,24 @@ when all are in use, and a hundred threads that publish would be taken for an ou
 SILENT_SECONDS = 30.0
 """No second warning within this time: a Redis that half works would fill the log."""
 
+NOT_NOW: Final = frozenset({
+    "OutOfMemoryError", "ReadOnlyError", "MasterDownError", "NoPermissionError", "ClusterDownError",
+    "TryAgainError", "OOM", "READONLY", "MASTERDOWN", "NOPERM", "CLUSTERDOWN", "TRYAGAIN", "BUSY",
+    "MISCONF", "NOREPLICAS",
+})  # fmt: skip
+"""What Redis answers to whatever is asked, until somebody has mended it: redis-py's classes by
+name, as its older versions lack some, and the words that are in such an answer.
+"""
+
 BACKEND_MODULE = "celery.backends.redis"
 
 
 class StateAway(Exception):  # noqa: N818 - named for what has happened
     """The state can't be asked now; do what is right without it."""
+
+
+class Refused(StateAway):
+    """Redis refuses a call for what it is, and will again; it has run the others of its batch."""
 
 
 class Script(NamedTuple):
@@ -98,7 +111,7 @@ class State:
         return self.calls([call], insist=insist)[0]
 
     def calls(self, calls: Iterable[Call], *, insist: bool = False) -> list[Any]:
-        """Run several in one round trip."""
+        """Run several in one round trip; `Refused` once all are run but what never will be."""
         now = monotonic()
         if now < self._away_until and not insist:
             raise StateAway
@@ -106,13 +119,15 @@ class State:
             self._away_until = now + RETRY_SECONDS  # the others needn't try at the same time
         try:
             answers = self._run(list(calls))
+        except Refused:  # it answers the others: that is no outage
+            self._end_outage()
+            raise
         except StateAway:
             raise
         except Exception as error:
             self._failed(error)
-            raise StateAway from error
-        if self._away_until:
-            self._answered()
+            raise (Refused if _is_of_the_call(error) else StateAway) from error
+        self._end_outage()
         return answers
 
     def _run(self, calls: list[Call]) -> list[Any]:
@@ -132,7 +147,9 @@ class State:
         finally:
             room.release()
 
-    def _answered(self) -> None:
+    def _end_outage(self) -> None:
+        if not self._away_until:
+            return
         self._away_until = 0.0
         if self._warned:
             self._warned = False
@@ -179,7 +196,25 @@ def _run_all(client: Any, prefix: str, calls: list[Call]) -> list[Any]:
     with client.pipeline(transaction=False) as pipe:
         for call in calls:
             pipe.eval(*_arguments(prefix, call))
-        return list(pipe.execute())
+        answers = list(pipe.execute(raise_on_error=False))
+    errors = [answer for answer in answers if isinstance(answer, Exception)]
+    if errors:
+        # One that holds for all counts more; and where nothing was answered that is an outage too.
+        error = next((one for one in errors if not _is_of_the_call(one)), errors[0])
+        if len(errors) < len(answers) and _is_of_the_call(error):
+            raise Refused from error
+        raise error
+    return answers
+
+
+def _is_of_the_call(error: Exception) -> bool:
+    """Whether an error is of one call alone, and not of a Redis that can't serve now."""
+    from redis.exceptions import ResponseError
+
+    if not isinstance(error, ResponseError):
+        return False
+    said = str(error).replace("-", " ").split()  # Redis 6 quotes it behind words of its own
+    return NOT_NOW.isdisjoint([type(error).__name__, *said])
 
 
 def _run(client: Any, prefix: str, call: Call) -> Any:

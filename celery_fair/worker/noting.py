@@ -7,7 +7,8 @@ import threading
 from collections.abc import Callable, Hashable
 from itertools import islice
 
-from celery_fair.state import Call, State, StateAway
+from celery_fair.errors import SettingsError
+from celery_fair.state import Call, Refused, State, StateAway
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +27,8 @@ class Noting:
 
     Of one thing only the newest note counts. The loop never waits for it: a state that hangs would
     stop the worker for half a second each time. It also is the one that finds out that a state has
-    come back, for as long as it has a note.
+    come back, for as long as it has a note. Whatever goes wrong, the thread goes on: without it no
+    lease would be renewed any more.
     """
 
     def __init__(self, state: Callable[[], State]) -> None:
@@ -37,9 +39,13 @@ class Noting:
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
         self._look: Callable[[], None] | None = None
+        self._has_none = False
+        self._told: set[str] = set()
 
     def note(self, about: Hashable, call: Call) -> None:
-        """Have it told soon."""
+        """Have it told soon; nothing where there is nobody to tell."""
+        if self._has_none:
+            return
         with self._lock:
             self._notes.pop(about, None)
             self._notes[about] = call
@@ -75,6 +81,12 @@ class Noting:
                 return True
             try:
                 self._state().calls(notes.values(), insist=True)
+            except Refused as refused:  # kept, it would come back for ever, and the others with it
+                self._say_once("the state's Redis refuses a note", refused.__cause__ or refused)
+            except SettingsError:  # of which the first marked message to start here tells
+                self._has_none = True
+                with self._lock:
+                    self._notes.clear()
             except StateAway:
                 with self._lock:
                     self._notes = {**notes, **self._notes}
@@ -87,7 +99,7 @@ class Noting:
         self._awake.set()
         if self._thread is not None:
             self._thread.join(seconds)
-        self.flush()
+        self._try(self.flush)
 
     def _run(self) -> None:
         while not self._ended.is_set():
@@ -95,9 +107,22 @@ class Noting:
             self._awake.wait(None if look is None else PAUSE_SECONDS)
             self._awake.clear()
             if look is not None:
-                look()
-            while not self._ended.is_set() and not self.flush():
+                self._try(look)
+            while not self._ended.is_set() and not self._try(self.flush):
                 self._ended.wait(PAUSE_SECONDS)
+
+    def _try(self, act: Callable[[], bool | None]) -> bool:
+        """Do it; whether that has worked."""
+        try:
+            return bool(act())
+        except Exception as error:
+            self._say_once("the state can't be told how a task gets on", error)
+            return False
+
+    def _say_once(self, what: str, error: BaseException) -> None:
+        if what not in self._told:
+            self._told.add(what)
+            logger.warning("celery-fair: %s (%s: %s)", what, type(error).__name__, error)
 
     def _trim(self) -> None:
         for about in list(islice(self._notes, max(len(self._notes) - MOST, 0))):

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import fakeredis
 import pytest
+from redis.exceptions import OutOfMemoryError, ResponseError
 
 from celery_fair.errors import SettingsError
 from celery_fair.identity import scripts
@@ -59,6 +60,14 @@ class Redis:
         )
         found, word, _ = (part.decode() for part in self.ask(call))
         return found, word
+
+    def claim_many(self, number):
+        """Requests of their own; gives their tasks' ids."""
+        ids = [f"id-{one}" for one in range(number)]
+        for id in ids:
+            call = scripts.claim(id, id, keep_seconds=60, wait_seconds=99, alone=False, at=0.0)
+            self.ask(call)
+        return ids
 
     def start(self, copy, attempt=0, id="id-1"):
         return bool(self.ask(scripts.start(id, copy, attempt)))
@@ -227,9 +236,7 @@ def test_every_key_expires(redis):
 
 
 def test_of_two_copies_never_both_run_in_a_thousand_races(redis):
-    for number in range(1000):
-        id = f"id-{number}"
-        redis.ask(scripts.claim(id, id, keep_seconds=1, wait_seconds=9, alone=False, at=0.0))
+    ids = redis.claim_many(1000)
     ran = []
     barrier = threading.Barrier(2)
 
@@ -238,7 +245,6 @@ def test_of_two_copies_never_both_run_in_a_thousand_races(redis):
         barrier.wait()
         ran.extend(id for id in ids if state.call(scripts.start(id, copy, 0)))
 
-    ids = [f"id-{number}" for number in range(1000)]
     threads = [threading.Thread(target=worker, args=("one", ids))]
     threads.append(threading.Thread(target=worker, args=("two", ids)))
     for thread in threads:
@@ -483,6 +489,110 @@ def test_a_copy_can_be_dropped_while_the_noting_thread_takes_out_what_has_ended(
 
 
 # notes
+
+
+@pytest.fixture
+def noting(redis):
+    noting = Noting(lambda: redis.state)
+    yield noting
+    noting.stop(1.0)
+
+
+def test_a_look_that_fails_ends_no_thread_and_is_said_once(redis, noting, caplog, monkeypatch):
+    monkeypatch.setattr("celery_fair.worker.noting.PAUSE_SECONDS", 0.001)
+    looks = []
+
+    def look():
+        looks.append(1)
+        raise RuntimeError("a slot of an unknown kind")
+
+    redis.claim()
+    redis.start("one")
+    noting.meanwhile(look)
+    noting.begin_to_look()
+    wait_until(lambda: len(looks) > 2, "more looks")
+    noting.note("it", scripts.end("id-1", "one", 0, DONE))
+    wait_until(lambda: redis.of()["state"] == "done", "the end to be told")
+    assert caplog.text.count("a slot of an unknown kind") == 1
+
+
+def test_a_state_that_can_not_be_made_ends_no_thread(redis, caplog, monkeypatch):
+    monkeypatch.setattr("celery_fair.worker.noting.PAUSE_SECONDS", 0.001)
+    failures = [ValueError("no such port"), ValueError("no such port")]
+
+    def find():
+        if failures:
+            raise failures.pop()
+        return redis.state
+
+    redis.claim()
+    redis.start("one")
+    noting = Noting(find)
+    for _ in range(3):
+        left = len(failures)
+        noting.note("it", scripts.end("id-1", "one", 0, DONE))
+        wait_until(lambda left=left: not left or len(failures) < left, "a try")
+    wait_until(lambda: redis.of()["state"] == "done", "the end to be told")
+    noting.stop(1.0)
+    assert caplog.text.count("no such port") == 1
+
+
+def test_without_a_redis_nothing_is_noted(redis):
+    asked = []
+
+    def find():
+        asked.append(1)
+        raise SettingsError(["no Redis"])
+
+    copies = Copies(find)
+    copies.dropped("id-1", "one", 0)
+    wait_until(lambda: copies._noting._has_none, "the notes to be given up")
+    copies.dropped("id-1", "one", 0)
+    assert copies._noting._notes == {}
+    assert copies._noting._thread.is_alive()
+    copies._noting.stop(1.0)
+    assert asked == [1]
+
+
+@pytest.mark.parametrize("good", [0, 3])
+def test_a_note_that_is_refused_is_dropped_and_the_others_are_told(redis, noting, caplog, good):
+    noting._ended.set()  # no thread
+    redis.client.set("_celery_fair.copies.bad", "no hash")
+    noting.note("bad", scripts.end("bad", "one", 0, DONE))
+    ids = redis.claim_many(good)
+    for id in ids:
+        redis.start("one", id=id)
+        noting.note(id, scripts.end(id, "one", 0, DONE))
+    assert noting.flush()
+    assert noting._notes == {}
+    assert [redis.of(id)["state"] for id in ids] == ["done"] * good
+    assert redis.state.is_away == (not good)  # for one that answers nothing may be so
+    assert "refuses a note" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OutOfMemoryError("command not allowed when used memory > 'maxmemory'."),
+        ResponseError("Error running script (call to f_0): @user_script:3: -OOM command not"),
+        ResponseError("MISCONF Redis is configured to save RDB snapshots"),
+    ],
+)
+def test_notes_that_redis_refuses_for_now_are_kept(redis, noting, monkeypatch, error):
+    noting._ended.set()  # no thread
+    ids = redis.claim_many(2)
+    for id in ids:
+        noting.note(id, scripts.renew(id, "one", 0))
+
+    def execute(self, raise_on_error=True):
+        return [error, b"1"]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fakeredis.FakeRedis().pipeline().__class__, "execute", execute)
+        assert not noting.flush()
+    assert len(noting._notes) == 2
+    assert noting.flush()
+    assert [redis.of(id)["state"] for id in ids] == ["running", "running"]
 
 
 def test_of_one_thing_the_newest_note_counts_and_there_is_a_bound(redis, monkeypatch):
