@@ -5,12 +5,14 @@ No broker publishes to the front of a queue, so what is to run next has a queue 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
-from kombu import Exchange, Queue
+from kombu import Connection, Exchange, Queue
+from kombu.exceptions import LimitExceeded
 
 if TYPE_CHECKING:
     from celery_fair.app import Fair
@@ -105,31 +107,40 @@ class Fronts:
     def __init__(self, fair: Fair) -> None:
         self._fair = fair
         self._lock = Lock()
-        self._known: dict[str, tuple[float, bool]] = {}
+        self._known: dict[tuple[str, str | None], tuple[float, bool]] = {}
         #: Whether this process is a worker, or a child of one, that consumes fronts first.
         self.served = False
 
-    def takes(self, queue: str) -> bool:
-        """Whether ``queue`` has a front, as far as the broker tells. Asks it now and then."""
+    def takes(self, queue: str, options: Mapping[str, Any]) -> bool:
+        """Whether ``queue`` has a front, as far as the broker tells. Asks it now and then.
+
+        ``options`` are those of the publish: its ``producer`` may reach another broker.
+        """
         if not self._fair.settings.front_queues:
             return False
-        now = monotonic()
+        given = _given_connection(options)
+        now, key = monotonic(), (queue, None if given is None else given.as_uri())
         with self._lock:
-            known = self._known.get(queue)
+            known = self._known.get(key)
         if known is not None and now < known[0]:
             return known[1]
-        found = self._ask(front_of(queue))
+        try:
+            found = self._ask(front_of(queue), given)
+        except LimitExceeded:  # all are in use: nothing is known of the front
+            return False
         with self._lock:
-            self._known[queue] = (now + FRESH_SECONDS, found)
+            self._known[key] = (now + FRESH_SECONDS, found)
         return found
 
-    def _ask(self, front: str) -> bool:
+    def _ask(self, front: str, given: Any) -> bool:
         """RabbitMQ drops without a word what is sent to a queue that isn't there.
 
         Workers declare fronts; one that may not has none, and Redis says so to this process too.
+        Raises ``LimitExceeded``: who publishes may hold the pool's last connection already, so
+        that to wait for another could be to wait for ever.
         """
         try:
-            with self._fair.app.pool.acquire(block=True) as connection:
+            with self._connection(given) as connection:
                 driver = connection.transport.driver_type
                 if driver == "amqp":
                     with connection.channel() as channel:
@@ -138,5 +149,19 @@ class Fronts:
                     with connection.channel() as channel, channel.conn_or_acquire() as client:
                         client.llen(front)
                 return driver in TRANSPORTS
+        except LimitExceeded:
+            raise
         except Exception:  # not there, or not allowed; if it is the connection, publishing says so
             return False
+
+    def _connection(self, given: Any) -> AbstractContextManager[Any]:
+        if given is not None:
+            return nullcontext(given)
+        acquired: AbstractContextManager[Any] = self._fair.app.pool.acquire(block=False)
+        return acquired
+
+
+def _given_connection(options: Mapping[str, Any]) -> Any:
+    """Return the connection that a call is to be published on, or None; as Celery looks at it."""
+    found = options.get("connection") or getattr(options.get("producer"), "connection", None)
+    return found if isinstance(found, Connection) else None

@@ -144,7 +144,9 @@ class FairRouter:
         queue = self._plain_queue(routed)
         if queue is None or publish.came_from not in (None, queue.name):
             return routed
-        if not may_have_front(queue) or not publish.fair.fronts.takes(queue.name):
+        if not may_have_front(queue):
+            return routed
+        if not publish.fair.fronts.takes(queue.name, publish.options):
             return routed
         publish.queue = front_of(queue.name)
         rest = {key: value for key, value in routed.items() if key not in DESTINATION}

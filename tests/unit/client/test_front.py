@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from celery import Celery
-from kombu import Exchange, Queue
+from kombu import Connection, Exchange, Queue
 from kombu.common import Broadcast
 
 from celery_fair import Fair
@@ -140,22 +140,50 @@ def test_what_isn_t_one_queue_for_sure_has_no_front(app: Celery, send: Any) -> N
 def test_switched_off_nothing_goes_there(make_app: Any, sent: Any) -> None:
     app = make_app()
     fair = Fair(app, front_queues=False)
-    assert not fair.fronts.takes("celery")
+    assert not fair.fronts.takes("celery", {})
 
 
 def test_a_broker_whose_queues_cost_money_has_none(app: Celery, monkeypatch: Any) -> None:
     fair = Fair(app)
     monkeypatch.setattr("kombu.transport.memory.Transport.driver_type", "sqs")
-    assert not fair.fronts.takes("celery")
+    assert not fair.fronts.takes("celery", {})
 
 
 def test_the_broker_is_asked_now_and_then(app: Celery, monkeypatch: Any) -> None:
     fair, asked, now = Fair(app), [], [0.0]
     monkeypatch.setattr("celery_fair.front.monotonic", lambda: now[0])
-    monkeypatch.setattr(fair.fronts, "_ask", lambda front: asked.append(front) or True)
+    monkeypatch.setattr(fair.fronts, "_ask", lambda front, given: asked.append(front) or True)
     for now[0] in (0.0, 4.9, 5.1):
-        assert fair.fronts.takes("celery")
+        assert fair.fronts.takes("celery", {})
     assert asked == ["celery.front", "celery.front"]
+
+
+@pytest.mark.timeout(10)
+def test_who_holds_the_last_connection_of_the_pool_asks_on_it(app: Celery, send: Any) -> None:
+    app.conf.broker_pool_limit = 1
+    with app.producer_or_acquire() as producer:
+        assert send(producer=producer) == "celery.front"
+        assert send(connection=producer.connection) == "celery.front"
+    assert send() == "celery.front"
+
+
+@pytest.mark.timeout(10)
+def test_without_a_free_connection_there_is_no_front_this_time(make_app: Any) -> None:
+    app = make_app(broker_pool_limit=1)
+    fronts = Fair(app).fronts
+    with app.producer_or_acquire():
+        assert not fronts.takes("celery", {})
+    assert fronts.takes("celery", {})
+
+
+def test_what_another_broker_says_is_believed_of_that_one_alone(
+    app: Celery, monkeypatch: Any
+) -> None:
+    fronts, other = Fair(app).fronts, Connection("memory://elsewhere")
+    monkeypatch.setattr(fronts, "_ask", lambda front, given: given is None)
+    for _ in range(2):
+        assert not fronts.takes("celery", {"connection": other})
+        assert fronts.takes("celery", {})
 
 
 # retries
