@@ -214,12 +214,30 @@ def apply_here(
 #: What ``Task.retry`` takes by position.
 RETRY: Final = ("args", "kwargs", "exc", "throw", "eta", "countdown", "max_retries")
 
+#: The module of Celery's own ``Task.retry``, and of what wraps it under its name.
+OF_CELERY: Final = "celery.app.task"
+
 
 def retry_here(task: Any, retry: Callable[..., Any], *args: Any, **options: Any) -> Any:
     """Retry (``task.retry``) when a task of its kind may run again."""
-    options.update(zip(RETRY, args, strict=False))
+    timed = _timed(task, retry, args, options)
+    return retry(*args, **options) if timed is None else retry(**timed)
+
+
+def _timed(
+    task: Any, retry: Callable[..., Any], args: tuple[Any, ...], options: Mapping[str, Any]
+) -> Mapping[str, Any] | None:
+    """Return the arguments of a retry that is decided here, or None to leave it as it is called.
+
+    What a team's own ``retry`` means by its arguments only that team knows.
+    """
     fair = installed(task.app)
-    return retry(**(options if fair is None else fair.retrying.timed(task, options)))
+    if fair is None or not fair.retrying.decides or retry.__module__ != OF_CELERY:
+        return None
+    named = dict(zip(RETRY, args, strict=False))
+    if len(args) > len(RETRY) or named.keys() & options.keys():
+        return None  # Celery says what is wrong with it
+    return fair.retrying.timed(task, {**named, **options})
 
 
 class FairTask:

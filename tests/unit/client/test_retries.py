@@ -11,11 +11,12 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from celery import Celery
+from celery import Celery, Task
 from celery.exceptions import Retry
 
 from celery_fair import Fair
 from celery_fair.retries import FLOOR, MEMORY_SECONDS, Bucket, RetryBudget, backoff_seconds
+from celery_fair.task import with_fair_task
 
 CAP = 600.0
 
@@ -212,10 +213,56 @@ def test_a_batch_retry_backs_off(retried: Any) -> None:
 
 @pytest.mark.parametrize("base", [None, "custom"])
 def test_it_does_so_whatever_the_task_s_base_is(retried: Any, base: str | None) -> None:
-    from celery import Task
-
     options = {} if base is None else {"base": Task}
     assert 5.0 <= retried(default_retry_delay=10, **options)()["countdown"] <= 10.0
+
+
+def test_by_position_arguments_are_what_celery_takes_them_for(retried: Any) -> None:
+    task = retried(default_retry_delay=10).task
+    with pytest.raises(Retry) as caught:
+        task.retry((), {}, None, True, None, 3)
+    assert caught.value.when == 3
+    with pytest.raises(TypeError, match="positional"):
+        task.retry((), {}, None, True, None, 3, 5, "one too many")
+    with pytest.raises(TypeError, match="multiple values"):
+        task.retry((), args=())
+
+
+class OwnRetry(Task):
+    """Says why it retries, which Celery's ``retry`` has no argument for."""
+
+    def retry(self, reason: str, *more: Any, **options: Any) -> Any:
+        return reason, more, options
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+@pytest.mark.parametrize("is_in_front", [True, False])
+def test_a_team_s_own_retry_is_called_as_it_was(
+    app: Celery, enabled: bool, is_in_front: bool
+) -> None:
+    fair = Fair(app, enabled=enabled, kinds={"b.*": "batch"})
+    base = with_fair_task(OwnRetry) if is_in_front else OwnRetry
+
+    @app.task(name="b.own", bind=True, base=base, shared=False)
+    def task(self: Any) -> None: ...
+
+    app.finalize()
+    fair.retrying.decides = enabled
+    task.push_request(id="1", called_directly=False, args=(), kwargs={}, headers={})
+    many = tuple(range(9))
+    assert task.retry("because", *many) == ("because", many, {})
+    assert task.retry(reason="because", a=1) == ("because", (), {"a": 1})
+
+
+def test_one_that_goes_on_to_that_of_the_app_s_tasks_backs_off(app: Celery, retried: Any) -> None:
+    class Reasoned(app.Task):
+        def retry(self, reason: str, **options: Any) -> Any:
+            return super().retry(**options)
+
+    task = retried(default_retry_delay=10, base=Reasoned).task
+    with pytest.raises(Retry) as caught:
+        task.retry("because")
+    assert 5.0 <= caught.value.when <= 10.0
 
 
 def test_what_the_call_says_is_kept(retried: Any) -> None:
