@@ -33,8 +33,12 @@ class WorkerFronts:
         self._is_asked = False
 
     def add_all(self) -> None:
-        """Give each queue that is to be consumed its front, where it can have one."""
+        """Give each queue that is to be consumed its front, where it can have one.
+
+        A queue may have been cancelled on the last connection, which took the timer with it.
+        """
         self._is_asked = False
+        self._forget_cancelled()
         consumed = self._consumed
         for front in self._usable(list(consumed.values())):
             self._made.add(front.name)
@@ -60,15 +64,22 @@ class WorkerFronts:
         if consumer is None:
             return
         with consumer.frozen() if isinstance(consumer, LaneConsumer) else nullcontext():
-            for name in self._made & consumed.keys():
-                if behind(name) not in consumed:
-                    del consumed[name]
-                    consumer.cancel_by_queue(name)
+            for name in self._forget_cancelled():
+                consumer.cancel_by_queue(name)
             for front in self._usable(list(consumed.values())):
                 self._made.add(front.name)
                 consumed[front.name] = front
                 consumer.add_queue(front)
                 consumer.consume()
+
+    def _forget_cancelled(self) -> list[str]:
+        """Take out the fronts of ours whose queues aren't consumed any more; return them."""
+        consumed = self._consumed
+        gone = [name for name in self._made & consumed.keys() if behind(name) not in consumed]
+        for name in gone:
+            del consumed[name]
+            self._made.discard(name)
+        return gone
 
     @property
     def _consumed(self) -> dict[str, Any]:
