@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections import OrderedDict
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from celery_fair.policy.kinds import KINDS, Kind
 from celery_fair.task import known_timeout
+
+SAID_SECONDS: Final = 60.0
+"""How long after a call with a timeout of its own others like it are expected."""
+
+GIVEN_BACK: Final = 10_000
+"""So many ids are kept of messages that were given back; an id is what Celery makes, or shorter."""
 
 
 class Deadline(NamedTuple):
@@ -30,33 +37,59 @@ class Deadlines:
     def __init__(self, of_kind: Mapping[Kind, float | None]) -> None:
         self._of_kind = of_kind
         self._of_task: dict[str, float] = {}
+        self._late: set[str] = set()
+        self._given_back: OrderedDict[str, None] = OrderedDict()
+        self._declared = {kind: of_kind.get(kind) or math.inf for kind in KINDS}
+        self._said: dict[Kind, tuple[float, float]] = {}
         self.are_declared = any(seconds is not None for seconds in of_kind.values())
         """Whether a task may have one though its call says nothing."""
-        self.shortest = {kind: of_kind.get(kind) or math.inf for kind in KINDS}
-        """Of all that may be met in a lane, in seconds; grows shorter as calls say so."""
 
     def learn(self, tasks: Mapping[str, Any]) -> None:
         """Look up what tasks declare; raises `BadOption` for what is no number of seconds."""
+        self._late = {name for name, task in tasks.items() if task.acks_late}
         for name, task in tasks.items():
             said = getattr(task, "fair_timeout_seconds", None)
             if said is not None:
                 self._of_task[name] = known_timeout(said, f"fair_timeout_seconds of {name}")
         if self._of_task:
             self.are_declared = True
-            for kind in KINDS:  # it may be called as either
-                self._met(kind, min(self._of_task.values()))
+            least = min(self._of_task.values())  # each may be called as either kind
+            self._declared = {kind: min(self._declared[kind], least) for kind in KINDS}
+
+    def shortest(self, kind: Kind, now: float) -> float:
+        """The shortest that may be met in a lane, in seconds, by what calls have said of late."""
+        seconds, until = self._said.get(kind, (math.inf, now))
+        return min(self._declared[kind], seconds) if now < until else self._declared[kind]
 
     def of(
-        self, kind: Kind, task: str, said: float | None, waited_seconds: float, now: float
+        self,
+        kind: Kind,
+        task: str,
+        said: float | None,
+        waited_seconds: float,
+        now: float,
+        redelivered: str | None = None,
     ) -> Deadline | None:
         """The deadline of a task that has waited for so long; ``said`` is what its call has said.
 
-        ``None`` for one that may wait for ever.
+        ``None`` for one that may wait for ever. ``redelivered`` is the id of one that the broker
+        gives out again: with a late ack it may have run until its worker died, and was given to a
+        pool in time. So its wait begins anew, unless it was this worker that gave it back.
         """
         if said is not None:
-            self._met(kind, said)
+            self._met(kind, said, now)
         seconds = said or self._of_task.get(task) or self._of_kind[kind]
-        return None if seconds is None else Deadline(now + seconds - waited_seconds, seconds)
+        if seconds is None:
+            return None
+        if redelivered and task in self._late and redelivered not in self._given_back:
+            waited_seconds = 0.0
+        return Deadline(now + seconds - waited_seconds, seconds)
 
-    def _met(self, kind: Kind, seconds: float) -> None:
-        self.shortest[kind] = min(self.shortest[kind], seconds)
+    def gave_back(self, id: str) -> None:
+        """A message goes back to the broker, and has not run here."""
+        self._given_back[id] = None
+        if len(self._given_back) > GIVEN_BACK:
+            self._given_back.popitem(last=False)
+
+    def _met(self, kind: Kind, seconds: float, now: float) -> None:
+        self._said[kind] = (min(seconds, self.shortest(kind, now)), now + SAID_SECONDS)

@@ -32,6 +32,9 @@ from celery_fair.worker.windows import Window
 
 logger = logging.getLogger(__name__)
 
+PROBE_SECONDS = 1.0
+"""Between two looks at a message that may wait for ever, at least."""
+
 PROBE_CREDIT = 1
 """What a lane may pull that can start nothing, to look for tasks that are overdue."""
 
@@ -142,9 +145,13 @@ class Dispatcher:
         first_published, ready_at, said = self.arrivals.stamps(message.headers, epoch)
         deadline = None
         if said is not None or self.deadlines.are_declared:
-            waited = epoch - ready_at
             deadline = self.deadlines.of(
-                lane.kind, request.task.name, said and said.timeout_seconds, waited, now
+                lane.kind,
+                request.task.name,
+                said and said.timeout_seconds,
+                epoch - ready_at,
+                now,
+                request.id if internals.is_redelivered(message) else None,
             )
             if said is not None and said.once is not None:
                 self.copies.mark(request, said.once)
@@ -174,11 +181,22 @@ class Dispatcher:
         epoch, now = time.time(), monotonic()
         _, ready_at, said = self.arrivals.stamps(message.headers, epoch)
         name = str(message.headers.get("task"))
-        seconds = said and said.timeout_seconds
-        deadline = self.deadlines.of(lane.kind, name, seconds, epoch - ready_at, now)
+        id = str(message.headers.get("id"))
+        deadline = self.deadlines.of(
+            lane.kind,
+            name,
+            said and said.timeout_seconds,
+            epoch - ready_at,
+            now,
+            id if internals.is_redelivered(message) else None,
+        )
         if deadline is not None and deadline.at <= now:
             return False
-        lane.probe_at = now + self.deadlines.shortest[lane.kind] if not deadline else deadline.at
+        if deadline is None:
+            lane.probe_at = now + max(self.deadlines.shortest(lane.kind, now), PROBE_SECONDS)
+        else:
+            lane.probe_at = deadline.at
+        self.deadlines.gave_back(id)
         self.probing -= {lane.kind}
         self.grant()
         return True
@@ -405,6 +423,7 @@ class Dispatcher:
             # Each goes before the last, where it goes to the front: the oldest must be the last.
             for held in sorted(overdue, reverse=window.gives_back_to_the_front):
                 internals.forget_request(held.request)
+                self.deadlines.gave_back(held.request.id)
                 internals.return_to_broker(internals.message_of(held.request))
                 self.given_back[kind] += 1
                 if "given_back" in self.observers.hooks:

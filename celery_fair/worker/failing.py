@@ -17,9 +17,6 @@ from celery_fair.worker.lanes import Held, Lane
 
 logger = logging.getLogger(__name__)
 
-PENDING: Final = 64
-"""So many may be under way; then their lane takes no more messages for a while."""
-
 FORK_SECONDS: Final = 1.0
 """How long a fork waits for what is under way, at the most: a result backend may hang."""
 
@@ -54,14 +51,10 @@ class Failing:
     def is_idle(self) -> bool:
         return self._pending == 0
 
-    @property
-    def is_full(self) -> bool:
-        return self._pending >= PENDING
-
     def fail(self, timed_out: TimedOut) -> None:
         """Have it failed soon; called by the loop, as ``settled`` and ``stop`` are."""
         self._pending += 1
-        if self._thread is None:
+        if self._thread is None or not self._thread.is_alive():
             self._begin()
         self._todo.put(timed_out)
 
@@ -96,11 +89,14 @@ class Failing:
 
     def _run(self, todo: queue.SimpleQueue[TimedOut | None]) -> None:
         for timed_out in iter(todo.get, None):
-            self._run_one(timed_out)
-            self.done.append(timed_out)
-            self._wake()
+            try:
+                self._run_one(timed_out)
+            finally:
+                self.done.append(timed_out)
+                self._wake()
 
     def _run_one(self, timed_out: TimedOut) -> None:
+        global _hangs
         if not timed_out.lane.alive:
             return  # the broker has given it to another worker
         request = timed_out.held.request
@@ -108,13 +104,14 @@ class Failing:
             try:
                 request.task.app.set_current()  # by thread: a team's hooks may look for it
                 internals.fail_unrun(request, timed_out.error)
-            except Exception:
+            except BaseException:  # SystemExit of a hook, say: the next must be failed all the same
                 logger.exception(
                     "celery-fair: %s[%s] timed out in its queue, and that can't be told: its "
                     "result backend, or whatever its failure calls, has failed itself",
                     request.name,
                     request.id,
                 )
+        _hangs = False
 
 
 def _guard_forks() -> None:
@@ -126,19 +123,27 @@ def _guard_forks() -> None:
     if not _guarded and hasattr(os, "register_at_fork"):
         _guarded = True
         os.register_at_fork(
-            before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork
+            before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child
         )
 
 
 _guarded = False
-_has_waited = False
+_hangs = False
+"""Whether a fork has waited in vain: the next doesn't wait, until something is done."""
+_forking = threading.local()
 
 
 def _before_fork() -> None:
-    global _has_waited
-    _has_waited = _working.acquire(timeout=FORK_SECONDS)
+    global _hangs
+    _forking.waited = _working.acquire(timeout=0 if _hangs else FORK_SECONDS)
+    _hangs = not _forking.waited
 
 
 def _after_fork() -> None:
-    if _has_waited:
+    if _forking.waited:
         _working.release()
+
+
+def _after_fork_in_child() -> None:
+    global _working
+    _working = threading.RLock()  # whoever has held it isn't there

@@ -21,6 +21,9 @@ A busy machine may leave the broker's answer unread for some round trips; and th
 in the middle of an overload, since "nothing interactive waits".
 """
 
+FAILING_LIMIT = 64
+"""So many may be being failed at once; a slow result backend takes a while for each."""
+
 _sequence = count()
 _new = tuple.__new__  # a named tuple's own is a call of Python more
 
@@ -50,10 +53,10 @@ class Lane:
     __slots__ = (
         "alive",
         "asked_at",
-        "congested",
         "credit",
         "doubtful",
         "empty_at",
+        "failing",
         "held",
         "kind",
         "limited",
@@ -75,8 +78,8 @@ class Lane:
         self.limited_limit = limited_limit
         self.asked_at = now
         self.alive = True
-        self.congested = False
-        """So many messages are on their way out that the next would only add to them."""
+        self.failing = 0
+        """Overdue messages that are being failed; beyond a number the next only adds to them."""
         self.empty_at = -math.inf
         """When the broker was last seen to have nothing."""
         self.probe_at = -math.inf
@@ -102,7 +105,7 @@ class Lane:
     def room(self) -> int:
         """How many more messages the lane may take; the hot path of ``can_consume``."""
         room = self.credit - len(self.held) - self.limited
-        if self.scheduled >= self.scheduled_limit or self.congested:
+        if self.scheduled >= self.scheduled_limit or self.failing >= FAILING_LIMIT:
             return min(room, 0)
         if self.limited:  # what comes next may have to wait for its rate too
             return min(room, self.limited_limit - self.limited)
@@ -116,11 +119,11 @@ class Lane:
             if not had_room:
                 self.asked_at = now
 
-    def congest(self, congested: bool, now: float) -> None:
-        """Take no more messages for a while, or take them again."""
-        if self.congested and not congested:
+    def failed(self, now: float) -> None:
+        """One that was being failed is done with."""
+        if self.failing == FAILING_LIMIT:  # there was no room
             self.asked_at = now
-        self.congested = congested
+        self.failing -= 1
 
     def is_empty(self, now: float, round_trip_seconds: float) -> bool:
         """Whether the broker has nothing: asked with room to spare, and silent for a round trip."""

@@ -30,7 +30,7 @@ class TimingOut:
         self._failing.fail(
             TimedOut(lane, held, QueueTimeout(lane.kind, waited_seconds, deadline.seconds))
         )
-        lane.congest(self._failing.is_full, now)
+        lane.failing += 1
 
     @property
     def is_idle(self) -> bool:
@@ -46,7 +46,7 @@ class TimingOut:
         """Acknowledge what has been failed meanwhile; in the thread that owns the channels."""
         now = monotonic()
         for lane, held, error in self._failing.settled():
-            lane.congest(self._failing.is_full, now)
+            lane.failed(now)
             if not lane.alive:
                 internals.forget_request(held.request)
                 continue

@@ -42,6 +42,11 @@ def goes_back_alone(message: Any) -> bool:
     return len(message.channel._lookup(info["exchange"], info["routing_key"])) == 1
 
 
+def is_redelivered(message: Any) -> bool:
+    """Whether the broker has given this message out before: RabbitMQ and Redis tell."""
+    return bool((message.delivery_info or {}).get("redelivered"))
+
+
 def return_to_broker(message: Any) -> None:
     """Give an unacknowledged message back, to the *front* of its queue where there is a choice.
 

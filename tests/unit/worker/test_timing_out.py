@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import threading
 import time
 from types import SimpleNamespace
@@ -10,14 +11,17 @@ from types import SimpleNamespace
 import pytest
 
 from celery_fair import BadOption, QueueTimeout
+from celery_fair.observe.counts import Counts
+from celery_fair.observe.endings import DROPS, OUTCOMES
 from celery_fair.policy import Policy, PolicySettings
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS
 from celery_fair.worker import failing, internals
 from celery_fair.worker.deadlines import Deadline, Deadlines
 from celery_fair.worker.dispatcher import Dispatcher
-from celery_fair.worker.failing import PENDING, Failing, TimedOut
-from celery_fair.worker.lanes import Lane
+from celery_fair.worker.failing import Failing, TimedOut
+from celery_fair.worker.lanes import FAILING_LIMIT, Lane
 from celery_fair.worker.pools import Pool
+from celery_fair.worker.timing_out import TimingOut
 from celery_fair.worker.windows import Window
 
 NOW = 1000.0
@@ -28,7 +32,7 @@ NOW = 1000.0
 
 def test_the_call_says_it_then_the_task_then_the_kind():
     deadlines = Deadlines({INTERACTIVE: 5.0, BATCH: None})
-    deadlines.learn({"shop.hasty": SimpleNamespace(fair_timeout_seconds=2)})
+    deadlines.learn({"shop.hasty": SimpleNamespace(fair_timeout_seconds=2, acks_late=False)})
     assert deadlines.of(INTERACTIVE, "shop.hasty", 1.0, 0.0, NOW) == Deadline(NOW + 1, 1.0)
     assert deadlines.of(INTERACTIVE, "shop.hasty", None, 0.0, NOW) == Deadline(NOW + 2, 2.0)
     assert deadlines.of(INTERACTIVE, "shop.other", None, 0.0, NOW) == Deadline(NOW + 5, 5.0)
@@ -43,9 +47,30 @@ def test_what_it_has_waited_before_it_came_counts():
 
 def test_the_shortest_that_a_lane_may_meet_is_known():
     deadlines = Deadlines({INTERACTIVE: 5.0, BATCH: None})
-    assert deadlines.shortest == {INTERACTIVE: 5.0, BATCH: math.inf}
+    assert deadlines.shortest(INTERACTIVE, NOW) == 5.0
+    assert deadlines.shortest(BATCH, NOW) == math.inf
+
+
+def test_one_call_with_a_short_timeout_is_not_remembered_for_ever():
+    deadlines = Deadlines({INTERACTIVE: 5.0, BATCH: 600.0})
     deadlines.of(BATCH, "a", 3.0, 0.0, NOW)
-    assert deadlines.shortest[BATCH] == 3.0
+    assert deadlines.shortest(BATCH, NOW + 59) == 3.0
+    assert deadlines.shortest(BATCH, NOW + 60) == 600.0
+
+
+def test_what_may_have_run_until_its_worker_died_has_not_waited_meanwhile():
+    """With an early ack it would not come again, unless it had not begun."""
+    deadlines = Deadlines({INTERACTIVE: 5.0, BATCH: 600.0})
+    tasks = {name: SimpleNamespace(acks_late=name == "late") for name in ("late", "early")}
+    deadlines.learn(tasks)
+
+    def left(task, redelivered):
+        return deadlines.of(BATCH, task, None, 900.0, NOW, redelivered).at - NOW
+
+    assert left("late", None) == left("early", "an-id") == -300.0
+    assert left("late", "an-id") == 600.0
+    deadlines.gave_back("an-id")  # by this worker, which has not run it
+    assert left("late", "an-id") == -300.0
 
 
 def test_without_any_there_is_nothing_to_look_up():
@@ -55,7 +80,7 @@ def test_without_any_there_is_nothing_to_look_up():
 @pytest.mark.parametrize("bad", [0, -1, "5", True, math.nan])
 def test_what_a_task_declares_must_be_seconds(bad):
     with pytest.raises(BadOption, match=r"fair_timeout_seconds of a: expected seconds over 0"):
-        Deadlines({}).learn({"a": SimpleNamespace(fair_timeout_seconds=bad)})
+        Deadlines({}).learn({"a": SimpleNamespace(fair_timeout_seconds=bad, acks_late=False)})
 
 
 # failing, beside the loop
@@ -71,7 +96,7 @@ class Request:
     def __init__(self, lane=None, ready_at=0.0, timeout=None) -> None:
         more = f' {{"timeout_seconds":{timeout}}}' if timeout else ""
         headers = {"fair": f"interactive {ready_at!r}{more}"}
-        self._message = SimpleNamespace(headers=headers, fair_lane=lane)
+        self._message = SimpleNamespace(headers=headers, fair_lane=lane, delivery_info={})
 
     def revoked(self):
         return False
@@ -140,21 +165,69 @@ def test_what_a_lost_connection_has_brought_is_left_to_the_broker(failed):
     assert failed.failed == []
 
 
-def test_only_so_many_are_under_way_and_then_their_lane_takes_no_more(failed, monkeypatch):
-    monkeypatch.setattr(failing.Failing, "_begin", lambda self: None)
-    busy = Failing(lambda: None)
-    lane = Lane(INTERACTIVE, NOW, 10)
-    lane.grant(5, NOW)
-    for _ in range(PENDING):
-        assert not busy.is_full
-        busy.fail(timed_out(lane))
-    assert busy.is_full
-    lane.congest(True, NOW)
-    lane.held.clear()
-    assert lane.room() == 0
-    lane.congest(False, NOW + 1)
-    assert lane.room() == 5
-    assert lane.asked_at == NOW + 1  # silent until now, since it was not asked
+def test_a_hook_that_ends_the_thread_it_runs_in_ends_nothing(failed, monkeypatch, caplog):
+    def hook(request, error):
+        raise SystemExit
+
+    monkeypatch.setattr(internals, "fail_unrun", hook)
+    woken = threading.Semaphore(0)
+    failing = Failing(woken.release)
+    for _ in range(3):
+        failing.fail(timed_out(Lane(INTERACTIVE, NOW, 10)))
+        assert woken.acquire(timeout=5)
+    failing.stop(5)
+    assert len(failing.settled()) == 3
+
+
+def test_a_lane_takes_no_more_while_so_many_of_its_own_are_being_failed(failed, monkeypatch):
+    monkeypatch.setattr(Failing, "_begin", lambda self: None)
+    failing = Failing(lambda: None)
+    ending = TimingOut(failing, Counts(OUTCOMES, DROPS))
+    lanes = [Lane(kind, NOW, 10) for kind in KINDS]
+    for lane in lanes:
+        lane.grant(5, NOW)
+    both = [timed_out(lane) for lane in lanes for _ in range(FAILING_LIMIT)]
+    for one in both:
+        one.lane.held.clear()
+        ending.end(one.lane, one.held, NOW)
+    assert [lane.room() for lane in lanes] == [0, 0]
+    failing.done.extend(both[:FAILING_LIMIT])  # those of the first lane are done
+    ending.settle()
+    assert [lane.room() for lane in lanes] == [5, 0]
+    failing.done.extend(both[FAILING_LIMIT:])
+    ending.settle()
+    assert [lane.room() for lane in lanes] == [5, 5]
+    assert all(lane.asked_at > NOW for lane in lanes)  # silent until now, since not asked
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_fork_waits_for_what_is_being_failed_once_and_leaves_no_lock_shut(monkeypatch):
+    monkeypatch.setattr(failing, "FORK_SECONDS", 0.05)
+    held_by_parent = threading.RLock()
+    monkeypatch.setattr(failing, "_working", held_by_parent)
+    holding, release = threading.Event(), threading.Event()
+
+    def hold():
+        with failing._working:
+            holding.set()
+            release.wait(10)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    assert holding.wait(5)
+    failing._before_fork()
+    assert failing._hangs
+    failing._after_fork()
+    failing._after_fork_in_child()
+    assert failing._working is not held_by_parent
+    failing._working = held_by_parent
+    release.set()
+    thread.join()
+    failing._before_fork()
+    failing._after_fork()
+    assert not failing._hangs
+    assert held_by_parent.acquire(blocking=False)
+    held_by_parent.release()
 
 
 # decided once
