@@ -130,7 +130,9 @@ class AmqpWindow(Window):
             self._prefetch(max(len(self._tally), 1))
 
     def _resume(self) -> None:
-        for queue in self._paused.intersection(internals.active_queues(self.consumer)):
+        paused = self._paused.intersection(internals.active_queues(self.consumer))
+        # Fronts before the others: the first to be consumed again is sent what there is room for.
+        for queue in sorted(paused, key=is_front, reverse=True):
             internals.resume_consumer(self.consumer, queue)
         self._paused.clear()
         self._shut = False

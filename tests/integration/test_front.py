@@ -73,6 +73,15 @@ def test_a_retry_runs_before_what_waits(broker, app, start, journal, pool):
     assert [entry.event for entry in attempts] == ["start", "retry", "start", "finish"]
 
 
+@pytest.mark.brokers("rabbitmq")
+def test_it_does_so_on_a_single_slot(broker, app, start, journal):
+    """Its lane is shut after each task, and its consumers begin again, the front's first."""
+    _retry_before_a_backlog(app, journal, count=60, seconds=0.05)
+    start("threads", slots=1)
+    _wait_for_all(journal, count=60)
+    assert _passed(journal) <= HANDFUL
+
+
 @pytest.mark.parametrize("conf", [QUORUM], ids=["quorum"])
 @pytest.mark.brokers("rabbitmq")
 def test_it_does_so_on_quorum_queues(broker, app, start, journal, conf):
