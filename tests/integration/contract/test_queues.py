@@ -101,7 +101,9 @@ def test_a_batch_queue_added_at_run_time_goes_to_the_batch_lane(
     publish(app, "b.sleep", ["cancelled"], queue="imports")
     publish(app, "i.sleep", ["after"])
     journal.wait_finished("after")
-    assert ask(app, worker.hostname)["kinds"]["batch"]["queues"] == []
+    wait_until(  # its front goes a moment later
+        lambda: ask(app, worker.hostname)["kinds"]["batch"]["queues"] == [], "no batch queue"
+    )
     assert "cancelled" not in journal.started()
     app.close()
 
