@@ -119,6 +119,12 @@ class Lane:
             if not had_room:
                 self.asked_at = now
 
+    def may_be_overdue(self, shortest_seconds: float, now: float) -> bool:
+        """Whether something at the broker may have waited for that long; never for infinity."""
+        if shortest_seconds == math.inf or now < self.probe_at:
+            return False
+        return now - self.empty_at >= shortest_seconds
+
     def failed(self, now: float) -> None:
         """One that was being failed is done with."""
         if self.failing == FAILING_LIMIT:  # there was no room

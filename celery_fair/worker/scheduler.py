@@ -226,7 +226,7 @@ class Scheduler:
         return frozenset(
             kind
             for kind, lane in self.lanes.items()
-            if lane.doubtful and now >= lane.probe_at and now - lane.empty_at >= shortest(kind, now)
+            if lane.doubtful and lane.may_be_overdue(shortest(kind, now), now)
         )
 
     def _observe(self, now: float) -> None:

@@ -33,7 +33,9 @@ def test_retries_leave_nothing_behind_in_the_counts(site, full):
     """Several each, and as many as the lane may hold: what were never taken back would stop it."""
     tasks, retries, countdown = (500, 3, 20.0) if full else (40, 2, 1.0)
     conf = {"worker_prefetch_multiplier": 1, "task_acks_late": True, "worker_eta_task_limit": tasks}
-    worker = site.start(concurrency=2, conf=conf, settings=EXACT)
+    # Half of them would wait for their budget.
+    settings = {**EXACT, "batch_retry_budget": None}
+    worker = site.start(concurrency=2, conf=conf, settings=settings)
     for number in range(tasks):
         site.send("b.retrying", f"b{number}", retries, countdown)
     site.journal.wait_count(tasks, timeout=200 if full else LONG_SECONDS)

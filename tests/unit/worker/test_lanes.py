@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 from celery_fair.policy.kinds import BATCH
 from celery_fair.worker.lanes import DOUBT_SECONDS, Lane
+
+NOW = 1000.0
 
 
 def _lane(credit: int = 0, scheduled_limit: int = 1000) -> Lane:
@@ -143,3 +147,19 @@ def test_a_closed_lane_holds_nothing_and_takes_nothing():
     lane.close()
     assert (len(lane), lane.waiting, lane.room(), lane.scheduled, lane.alive) == (0, 0, 0, 0, False)
     assert not lane.is_empty(100.0, round_trip_seconds=0.005)
+
+
+def test_what_may_wait_for_ever_is_never_looked_for_as_overdue():
+    lane = Lane(BATCH, NOW, 10)  # its queue has never been seen empty
+    assert not lane.may_be_overdue(math.inf, NOW)
+    assert lane.may_be_overdue(5.0, NOW)
+
+
+def test_after_a_lane_was_seen_empty_nothing_is_overdue_for_as_long_as_it_may_wait():
+    lane = Lane(BATCH, NOW, 10)
+    lane.empty_at = NOW
+    assert not lane.may_be_overdue(5.0, NOW + 4.9)
+    assert lane.may_be_overdue(5.0, NOW + 5.0)
+    lane.probe_at = NOW + 7.0  # a look has found one that may wait until then
+    assert not lane.may_be_overdue(5.0, NOW + 6.9)
+    assert lane.may_be_overdue(5.0, NOW + 7.0)
