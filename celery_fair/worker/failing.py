@@ -43,17 +43,11 @@ class Failing:
         self._wake = wake
         self._todo: queue.SimpleQueue[TimedOut | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
-        self._pending = 0
         self.done: deque[TimedOut] = deque()
         """Failed, and yet to be acknowledged by the loop."""
 
-    @property
-    def is_idle(self) -> bool:
-        return self._pending == 0
-
     def fail(self, timed_out: TimedOut) -> None:
         """Have it failed soon; called by the loop, as ``settled`` and ``stop`` are."""
-        self._pending += 1
         if self._thread is None or not self._thread.is_alive():
             self._begin()
         self._todo.put(timed_out)
@@ -72,7 +66,6 @@ class Failing:
         settled = []
         while self.done:
             settled.append(self.done.popleft())
-        self._pending -= len(settled)
         return settled
 
     def stop(self, seconds: float) -> None:
@@ -83,7 +76,6 @@ class Failing:
         with contextlib.suppress(queue.Empty):
             while True:
                 self._todo.get_nowait()
-                self._pending -= 1
         self._todo.put(None)
         thread.join(seconds)
 

@@ -33,11 +33,6 @@ class TimingOut:
         lane.failing += 1
 
     @property
-    def is_idle(self) -> bool:
-        """Whether all that was ended is settled."""
-        return self._failing.is_idle
-
-    @property
     def has_failed(self) -> bool:
         """Whether there is something to settle."""
         return bool(self._failing.done)
