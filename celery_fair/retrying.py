@@ -13,8 +13,9 @@ from celery.utils.serialization import raise_with_context
 from celery.utils.time import maybe_iso8601, maybe_make_aware
 
 from celery_fair.policy.kinds import BATCH
+from celery_fair.policy.retries import backoff_seconds
 from celery_fair.publish import running_header
-from celery_fair.retries import RetryBudget, backoff_seconds
+from celery_fair.retries import RetryBudget
 from celery_fair.task import BUILT_IN, known_kind
 
 if TYPE_CHECKING:

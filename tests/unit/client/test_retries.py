@@ -15,7 +15,8 @@ from celery import Celery, Task
 from celery.exceptions import Retry
 
 from celery_fair import Fair
-from celery_fair.retries import FLOOR, MEMORY_SECONDS, Bucket, RetryBudget, backoff_seconds
+from celery_fair.policy.retries import FLOOR, MEMORY_SECONDS, Bucket, backoff_seconds
+from celery_fair.retries import RetryBudget
 from celery_fair.task import with_fair_task
 
 CAP = 600.0
