@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, Kind
+from celery_fair.worker.fleet import (
+    FORGOTTEN_SECONDS,
+    LOST_AFTER,
+    MAX_NUMBER,
+    MAX_WORD,
+    digest,
+)
 
 if TYPE_CHECKING:
     from celery_fair.app import Fair
@@ -17,9 +23,6 @@ ASK_SECONDS = 2.0
 """A fleet's words are read this often at the most, and less often where there are many."""
 WORDS_A_SECOND = 100
 SQUARES_A_SECOND = 10_000
-LOST_AFTER = 4
-"""Times without news after which a worker no longer counts."""
-FORGOTTEN_SECONDS = 120.0
 MOST_QUEUES = 10
 """Up to so many, all choices that ``-Q`` can make of an app's queues are known."""
 
@@ -106,7 +109,7 @@ class Workers:
 
 
 def _digests(fair: Fair) -> Mapping[str, Served]:
-    """The kinds by the digest of the queues that serve them, as `worker.fleet` makes it."""
+    """The kinds by the digest of the queues that serve them."""
     every = sorted({*fair.queues[INTERACTIVE], *fair.queues[BATCH], *fair.app.amqp.queues})
     sizes = range(1, len(every) + 1) if len(every) <= MOST_QUEUES else (1, 2, len(every))
     return {
@@ -116,19 +119,14 @@ def _digests(fair: Fair) -> Mapping[str, Served]:
     }
 
 
-def digest(queues: Iterable[str]) -> str:
-    """What a worker's word has in place of the names of the queues that it serves."""
-    return hashlib.sha256("\n".join(sorted(queues)).encode()).hexdigest()[:16]
-
-
 def _parse(word: str) -> Mapping[str, Any] | None:
     """What a word says, if it can be used; whoever reaches the broker can write one."""
-    if len(word) > 4096:
+    if len(word) > MAX_WORD:
         return None
     try:
         said = json.loads(word)
         numbers = [said[key] for key in ("slots", "interactive_mean_seconds", "batch_mean_seconds")]
-        good = all(type(number) in (int, float) and 0 <= number < 1e9 for number in numbers)
+        good = all(type(number) in (int, float) and 0 <= number < MAX_NUMBER for number in numbers)
         return said if good and type(said["queues"]) is str else None
     except (ValueError, TypeError, KeyError, RecursionError):
         return None

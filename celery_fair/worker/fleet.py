@@ -74,7 +74,7 @@ class Fleet:
         names = sorted(without_fronts(queues))
         if names != self._queues or not self._digest:
             self._queues = names
-            self._digest = hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
+            self._digest = digest(names)
         said = {name: round(getattr(me, name), DECIMALS) for name, _ in NUMBERS}
         return json.dumps({"queues": self._digest, "sequence": self._sequence, **said})
 
@@ -128,6 +128,11 @@ class Fleet:
         for name in names:
             self._last.pop(name, None)
             self._members.pop(name, None)
+
+
+def digest(queues: Iterable[str]) -> str:
+    """What a word has in place of the names of the queues that its worker serves."""
+    return hashlib.sha256("\n".join(sorted(queues)).encode()).hexdigest()[:16]
 
 
 def _parse(name: str, word: str, digest: str) -> Member | None:

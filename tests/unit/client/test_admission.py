@@ -21,7 +21,9 @@ from kombu.utils.json import dumps, loads
 from celery_fair import Fair, FairError, QueueFull, UnknownKind
 from celery_fair.admission import Admission
 from celery_fair.admission.backlog import Backlog
-from celery_fair.admission.rate import Workers, digest
+from celery_fair.admission.rate import Workers
+from celery_fair.policy import Member
+from celery_fair.worker.fleet import Fleet, digest
 from celery_fair.worker.links import Answer
 
 
@@ -326,12 +328,14 @@ def test_a_silent_worker_counts_no_more(fair: Fair) -> None:
     assert workers.rate("interactive", 8.1) is None
 
 
-def test_the_digest_is_the_one_that_workers_say(fair: Fair) -> None:
-    from celery_fair.policy import Member
-    from celery_fair.worker.fleet import Fleet
-
-    queues = ["celery.batch", "celery"]
-    assert json.loads(Fleet("w").word(Member("w", 1, 0, 0), queues))["queues"] == digest(queues)
+def test_the_words_are_understood_that_workers_say(fair: Fair) -> None:
+    """Fronts included, which a worker consumes beside its queues."""
+    speaker, workers = Fleet("w"), Workers(fair)
+    member = Member("w", 4, 0, 0, interactive_mean_seconds=0.5, batch_mean_seconds=2.0)
+    for now in (1.0, 2.0):
+        queues = ["celery.batch", "celery", "celery.front", "celery.batch.front"]
+        workers.hear({"w": speaker.word(member, queues)}, now)
+    assert workers.rate("interactive", 2.5) == pytest.approx(4 * 0.8 / 0.5)
 
 
 def test_how_long_to_wait_follows_the_slope_where_nothing_else_is_known(app: Celery) -> None:
