@@ -7,8 +7,10 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from celery_fair.headers import FairHeader
 from celery_fair.policy.kinds import KINDS, Kind
 from celery_fair.task import known_timeout
+from celery_fair.worker.internals import is_redelivered
 
 SAID_SECONDS: Final = 60.0
 """How long after a call with a timeout of its own others like it are expected."""
@@ -35,11 +37,11 @@ class Deadlines:
     """Finds the deadline of each task that arrives."""
 
     def __init__(self, of_kind: Mapping[Kind, float | None]) -> None:
-        self._of_kind = of_kind
+        self._of_kind = {kind: of_kind.get(kind) for kind in KINDS}
         self._of_task: dict[str, float] = {}
         self._late: set[str] = set()
         self._given_back: OrderedDict[str, None] = OrderedDict()
-        self._declared = {kind: of_kind.get(kind) or math.inf for kind in KINDS}
+        self._declared = {kind: self._of_kind[kind] or math.inf for kind in KINDS}
         self._said: dict[Kind, tuple[float, float]] = {}
         self.are_declared = any(seconds is not None for seconds in of_kind.values())
         """Whether a task may have one though its call says nothing."""
@@ -65,23 +67,25 @@ class Deadlines:
         self,
         kind: Kind,
         task: str,
-        said: float | None,
+        id: str,
+        message: Any,
+        said: FairHeader | None,
         waited_seconds: float,
         now: float,
-        redelivered: str | None = None,
     ) -> Deadline | None:
-        """The deadline of a task that has waited for so long; ``said`` is what its call has said.
+        """The deadline of a task that has waited for so long; ``None``: it may wait for ever.
 
-        ``None`` for one that may wait for ever. ``redelivered`` is the id of one that the broker
-        gives out again: with a late ack it may have run until its worker died, and was given to a
-        pool in time. So its wait begins anew, unless it was this worker that gave it back.
+        ``said`` is its header, if its call has said how long. A message that the broker gives out
+        again may, with a late ack, have run until its worker died, and was given to a pool in time.
+        So its wait begins anew, unless it was this worker that gave it back.
         """
-        if said is not None:
-            self._met(kind, said, now)
-        seconds = said or self._of_task.get(task) or self._of_kind[kind]
+        called = said.timeout_seconds if said is not None else None
+        if called is not None:
+            self._met(kind, called, now)
+        seconds = called or self._of_task.get(task) or self._of_kind[kind]
         if seconds is None:
             return None
-        if redelivered and task in self._late and redelivered not in self._given_back:
+        if task in self._late and id not in self._given_back and is_redelivered(message):
             waited_seconds = 0.0
         return Deadline(now + seconds - waited_seconds, seconds)
 

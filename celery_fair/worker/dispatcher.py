@@ -21,22 +21,16 @@ from celery_fair.worker import internals, telling
 from celery_fair.worker.arrivals import Arrivals
 from celery_fair.worker.copies import Copies
 from celery_fair.worker.counting import Counting
-from celery_fair.worker.deadlines import Deadlines
 from celery_fair.worker.failing import Failing
 from celery_fair.worker.lanes import Held, Lane
 from celery_fair.worker.outcomes import WITHDRAWN, unsaid
 from celery_fair.worker.pools import Pool
+from celery_fair.worker.probing import Probing
 from celery_fair.worker.slots import Slot, Slots
 from celery_fair.worker.timing_out import TimingOut
 from celery_fair.worker.windows import Window
 
 logger = logging.getLogger(__name__)
-
-PROBE_SECONDS = 1.0
-"""Between two looks at a message that may wait for ever, at least."""
-
-PROBE_CREDIT = 1
-"""What a lane may pull that can start nothing, to look for tasks that are overdue."""
 
 
 class Dispatcher:
@@ -70,12 +64,10 @@ class Dispatcher:
         """How many slots autoscale may still add: Celery grows the pool only by what is held."""
         self.lock = threading.RLock()
         self.kind_of_queue = kind_of_queue
-        self.deadlines = Deadlines(dict.fromkeys(KINDS))
+        self.probing = Probing(self.arrivals, self.grant)
         self.timing_out = TimingOut(Failing(lambda: self.wake()), self.counting.counts)
         self.copies = Copies(_no_state)
         self.time_limits: Mapping[Kind, float | None] = {}
-        self.probing: frozenset[Kind] = frozenset()
-        """Lanes whose oldest message at the broker may be overdue."""
         self._process_task = process_task
         self._call_later = call_later
         self._pumping = False
@@ -143,16 +135,10 @@ class Dispatcher:
             return
         epoch, now = time.time(), monotonic()
         first_published, ready_at, said = self.arrivals.stamps(message.headers, epoch)
-        deadline = None
-        if said is not None or self.deadlines.are_declared:
-            deadline = self.deadlines.of(
-                lane.kind,
-                request.task.name,
-                said and said.timeout_seconds,
-                epoch - ready_at,
-                now,
-                request.id if internals.is_redelivered(message) else None,
-            )
+        deadline, deadlines = None, self.probing.deadlines
+        if said is not None or deadlines.are_declared:
+            name, waited = request.task.name, epoch - ready_at
+            deadline = deadlines.of(lane.kind, name, request.id, message, said, waited, now)
             if said is not None and said.once is not None:
                 self.copies.mark(request, said.once)
         with self.lock:
@@ -175,31 +161,6 @@ class Dispatcher:
                 for held in lane.take_overdue(now):
                     if not self.copies.seen or self._may_run(lane, held):
                         self.timing_out.end(lane, held, now)
-
-    def ends_probe(self, lane: Lane, message: Any) -> bool:
-        """Whether what a probe has found may still wait; then so may all that came after it."""
-        epoch, now = time.time(), monotonic()
-        _, ready_at, said = self.arrivals.stamps(message.headers, epoch)
-        name = str(message.headers.get("task"))
-        id = str(message.headers.get("id"))
-        deadline = self.deadlines.of(
-            lane.kind,
-            name,
-            said and said.timeout_seconds,
-            epoch - ready_at,
-            now,
-            id if internals.is_redelivered(message) else None,
-        )
-        if deadline is not None and deadline.at <= now:
-            return False
-        if deadline is None:
-            lane.probe_at = now + max(self.deadlines.shortest(lane.kind, now), PROBE_SECONDS)
-        else:
-            lane.probe_at = deadline.at
-        self.deadlines.gave_back(id)
-        self.probing -= {lane.kind}
-        self.grant()
-        return True
 
     def confine_to_this_thread(self) -> None:
         """Dispatch in the consumer's thread only: under solo without a loop it runs the tasks.
@@ -385,7 +346,7 @@ class Dispatcher:
     def grant(self) -> None:
         """Hand the policy's credits to the lanes, and the lanes' room to the broker."""
         now = monotonic()
-        granting = (self.policy.credits(now), self.spare, self.policy.reserve, self.probing)
+        granting = (self.policy.credits(now), self.spare, self.policy.reserve, self.probing.kinds)
         if granting != self._granted:
             self._granted = granting
             self._grant(*granting, now)
@@ -401,8 +362,7 @@ class Dispatcher:
             allowed[BATCH] += spare + reserve
         for kind, lane in self.lanes.items():
             if lane.alive:
-                lane.probing = kind in probing and allowed[kind] <= 0
-                lane.grant(PROBE_CREDIT if lane.probing else allowed[kind], now)
+                lane.grant(self.probing.credit(lane, allowed[kind], probing), now)
 
     def give_back_overdue(self, hold_seconds: float, longest_seconds: float = math.inf) -> None:
         """Return what has been held for too long: others may start it, and brokers lose patience.
@@ -423,7 +383,7 @@ class Dispatcher:
             # Each goes before the last, where it goes to the front: the oldest must be the last.
             for held in sorted(overdue, reverse=window.gives_back_to_the_front):
                 internals.forget_request(held.request)
-                self.deadlines.gave_back(held.request.id)
+                self.probing.deadlines.gave_back(held.request.id)
                 internals.return_to_broker(internals.message_of(held.request))
                 self.given_back[kind] += 1
                 if "given_back" in self.observers.hooks:

@@ -64,8 +64,8 @@ class Scheduler:
         self.dispatcher.observers = self.dispatcher.timing_out.observers = fair.observers
         if not self.observing:
             self.dispatcher.time_limits = self.settings.time_limits
-            self.dispatcher.deadlines = Deadlines(self.settings.timeouts)
-            self.dispatcher.deadlines.learn(c.app.tasks)
+            self.dispatcher.probing.deadlines = deadlines = Deadlines(self.settings.timeouts)
+            deadlines.learn(c.app.tasks)
         self.copies = self.dispatcher.copies = Copies(lambda: fair.identity.state)
         self.drops = Drops(fair, self.dispatcher.counting.counts, self.copies.dropped)
         self.record = Record(monotonic())
@@ -86,7 +86,7 @@ class Scheduler:
             batch_first=lambda: self.policy.pick(1, 1, monotonic()) == BATCH,
             others_may_take=lambda: self.measuring.fleet_workers > 1,
             before_look=self.dispatcher.before_look,
-            ends_probe=self.dispatcher.ends_probe,
+            ends_probe=self.dispatcher.probing.ends,
             waker=self.waker,
             on_queues_changed=self._queues_changed,
         )
@@ -212,21 +212,12 @@ class Scheduler:
             lane.doubtful = bool(ready)
             if ready == 0:
                 lane.empty_at = now
-        self.dispatcher.probing = self._overdue_lanes(now)
+        self.dispatcher.probing.look(self.lanes, now)
         self.measuring.tick(
             [queue for kind in KINDS for queue in self.queues(kind)],
             now,
             interactive_empty=self._is_empty(INTERACTIVE, now),
             batch_empty=self._is_empty(BATCH, now),
-        )
-
-    def _overdue_lanes(self, now: float) -> frozenset[Kind]:
-        """Lanes whose queues have not been seen empty for as long as a task in them may wait."""
-        shortest = self.dispatcher.deadlines.shortest
-        return frozenset(
-            kind
-            for kind, lane in self.lanes.items()
-            if lane.doubtful and lane.may_be_overdue(shortest(kind, now), now)
         )
 
     def _observe(self, now: float) -> None:

@@ -10,17 +10,19 @@ from types import SimpleNamespace
 
 import pytest
 
-from celery_fair import BadOption, QueueTimeout
+from celery_fair import BadOption, FairHeader, QueueTimeout
 from celery_fair.observe.counts import Counts
 from celery_fair.observe.endings import DROPS, OUTCOMES
 from celery_fair.policy import Policy, PolicySettings
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS
 from celery_fair.worker import failing, internals
+from celery_fair.worker.arrivals import Arrivals
 from celery_fair.worker.deadlines import Deadline, Deadlines
 from celery_fair.worker.dispatcher import Dispatcher
 from celery_fair.worker.failing import Failing, TimedOut
 from celery_fair.worker.lanes import FAILING_LIMIT, Lane
 from celery_fair.worker.pools import Pool
+from celery_fair.worker.probing import PROBE_CREDIT, PROBE_SECONDS, Probing
 from celery_fair.worker.timing_out import TimingOut
 from celery_fair.worker.windows import Window
 
@@ -30,17 +32,23 @@ NOW = 1000.0
 # how long a task may wait
 
 
+def of(deadlines, kind, task="a", said=None, waited=0.0, redelivered=False):
+    header = said and FairHeader(kind, NOW, NOW, timeout_seconds=said)
+    message = SimpleNamespace(delivery_info={"redelivered": redelivered})
+    return deadlines.of(kind, task, "an-id", message, header, waited, NOW)
+
+
 def test_the_call_says_it_then_the_task_then_the_kind():
     deadlines = Deadlines({INTERACTIVE: 5.0, BATCH: None})
     deadlines.learn({"shop.hasty": SimpleNamespace(fair_timeout_seconds=2, acks_late=False)})
-    assert deadlines.of(INTERACTIVE, "shop.hasty", 1.0, 0.0, NOW) == Deadline(NOW + 1, 1.0)
-    assert deadlines.of(INTERACTIVE, "shop.hasty", None, 0.0, NOW) == Deadline(NOW + 2, 2.0)
-    assert deadlines.of(INTERACTIVE, "shop.other", None, 0.0, NOW) == Deadline(NOW + 5, 5.0)
-    assert deadlines.of(BATCH, "shop.other", None, 0.0, NOW) is None
+    assert of(deadlines, INTERACTIVE, "shop.hasty", 1.0) == Deadline(NOW + 1, 1.0)
+    assert of(deadlines, INTERACTIVE, "shop.hasty") == Deadline(NOW + 2, 2.0)
+    assert of(deadlines, INTERACTIVE, "shop.other") == Deadline(NOW + 5, 5.0)
+    assert of(deadlines, BATCH, "shop.other") is None
 
 
 def test_what_it_has_waited_before_it_came_counts():
-    deadline = Deadlines({INTERACTIVE: 5.0, BATCH: None}).of(INTERACTIVE, "a", None, 4.0, NOW)
+    deadline = of(Deadlines({INTERACTIVE: 5.0, BATCH: None}), INTERACTIVE, waited=4.0)
     assert deadline == Deadline(NOW + 1, 5.0)
     assert deadline.waited_seconds(NOW + 3) == 7.0
 
@@ -53,7 +61,7 @@ def test_the_shortest_that_a_lane_may_meet_is_known():
 
 def test_one_call_with_a_short_timeout_is_not_remembered_for_ever():
     deadlines = Deadlines({INTERACTIVE: 5.0, BATCH: 600.0})
-    deadlines.of(BATCH, "a", 3.0, 0.0, NOW)
+    of(deadlines, BATCH, said=3.0)
     assert deadlines.shortest(BATCH, NOW + 59) == 3.0
     assert deadlines.shortest(BATCH, NOW + 60) == 600.0
 
@@ -65,12 +73,12 @@ def test_what_may_have_run_until_its_worker_died_has_not_waited_meanwhile():
     deadlines.learn(tasks)
 
     def left(task, redelivered):
-        return deadlines.of(BATCH, task, None, 900.0, NOW, redelivered).at - NOW
+        return of(deadlines, BATCH, task, waited=900.0, redelivered=redelivered).at - NOW
 
-    assert left("late", None) == left("early", "an-id") == -300.0
-    assert left("late", "an-id") == 600.0
+    assert left("late", False) == left("early", True) == -300.0
+    assert left("late", True) == 600.0
     deadlines.gave_back("an-id")  # by this worker, which has not run it
-    assert left("late", "an-id") == -300.0
+    assert left("late", True) == -300.0
 
 
 def test_without_any_there_is_nothing_to_look_up():
@@ -227,6 +235,79 @@ def test_a_fork_waits_for_what_is_being_failed_once_and_leaves_no_lock_shut(monk
     assert not failing._hangs
     assert held_by_parent.acquire(blocking=False)
     held_by_parent.release()
+
+
+# looking for it at the broker
+
+
+def found(waited_seconds, timeout_seconds=None):
+    """A message whose call may have said how long it may wait."""
+    ready_at = time.time() - waited_seconds
+    header = FairHeader(BATCH, ready_at, ready_at, timeout_seconds=timeout_seconds)
+    return SimpleNamespace(
+        headers={"fair": header.as_line(), "task": "a", "id": "an-id"}, delivery_info={}
+    )
+
+
+@pytest.fixture
+def lane():
+    """Its queue has messages, and was never seen empty."""
+    lane = Lane(BATCH, time.monotonic(), 10)
+    lane.doubtful = True
+    return lane
+
+
+@pytest.fixture
+def probing():
+    probing = Probing(Arrivals(), lambda: probing.granted.append(probing.kinds))
+    probing.granted = []
+    probing.deadlines = Deadlines({BATCH: 5.0})
+    return probing
+
+
+def test_a_lane_without_credit_gets_some_to_look_where_something_may_be_overdue(probing, lane):
+    probing.look({BATCH: lane}, time.monotonic())
+    assert probing.credit(lane, 0, probing.kinds) == PROBE_CREDIT
+    assert lane.probing
+    assert probing.credit(lane, 3, probing.kinds) == 3  # it looks anyway
+    assert not lane.probing
+
+
+def test_nothing_is_looked_for_without_a_timeout_or_a_message(probing, lane):
+    probing.deadlines = Deadlines({})
+    probing.look({BATCH: lane}, time.monotonic())
+    assert probing.credit(lane, 0, probing.kinds) == 0
+    probing.deadlines = Deadlines({BATCH: 5.0})
+    lane.doubtful = False
+    probing.look({BATCH: lane}, time.monotonic())
+    assert probing.credit(lane, 0, probing.kinds) == 0
+
+
+def test_an_overdue_message_is_kept_and_the_next_is_looked_at(probing, lane):
+    probing.look({BATCH: lane}, time.monotonic())
+    assert not probing.ends(lane, found(waited_seconds=6.0))
+    assert probing.kinds == {BATCH}
+
+
+def test_one_that_may_wait_ends_the_look_until_it_may_not(probing, lane):
+    probing.look({BATCH: lane}, time.monotonic())
+    assert probing.ends(lane, found(waited_seconds=2.0))
+    assert probing.granted == [frozenset()]  # the credit is taken back at once
+    probing.look({BATCH: lane}, time.monotonic())
+    assert probing.kinds == frozenset()
+    probing.look({BATCH: lane}, time.monotonic() + 3.0)
+    assert probing.kinds == {BATCH}
+
+
+def test_one_that_may_wait_for_ever_is_not_looked_at_all_the_time(probing, lane):
+    probing.deadlines = Deadlines({})
+    message = found(2.0, timeout_seconds=0.01)
+    assert not probing.ends(lane, message)  # and so the lane may have some that are overdue
+    assert probing.ends(lane, found(2.0))
+    probing.look({BATCH: lane}, time.monotonic() + 0.9 * PROBE_SECONDS)
+    assert probing.kinds == frozenset()
+    probing.look({BATCH: lane}, time.monotonic() + 1.1 * PROBE_SECONDS)
+    assert probing.kinds == {BATCH}
 
 
 # decided once
