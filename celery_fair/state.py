@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kombu import Connection
 
+from celery_fair import internals
 from celery_fair.errors import SettingsError
+from celery_fair.internals import Connected
 
 if TYPE_CHECKING:
     from celery_fair.app import Fair
@@ -46,8 +48,6 @@ NOT_NOW: Final = frozenset({
 name, as its older versions lack some, and the words that are in such an answer.
 """
 
-BACKEND_MODULE = "celery.backends.redis"
-
 
 class StateAway(Exception):  # noqa: N818 - named for what has happened
     """The state can't be asked now; do what is right without it."""
@@ -69,14 +69,6 @@ class Call(NamedTuple):
     script: Script
     keys: Sequence[str]
     args: Sequence[str | int]
-
-
-class Connected(NamedTuple):
-    """A client of redis-py, the prefix of all keys, and how to let go of the two."""
-
-    client: Any
-    prefix: str
-    close: Callable[[], None]
 
 
 class State:
@@ -249,8 +241,8 @@ def connector(fair: Fair) -> Callable[[], Connected]:
     if of_broker:
         return lambda: _by_kombu(app.connection_for_write())
     backend = app.backend
-    if any(base.__module__ == BACKEND_MODULE for base in type(backend).__mro__):
-        return lambda: _by_backend(backend)
+    if internals.is_redis_backend(backend):
+        return lambda: internals.redis_by_backend(backend, TIMEOUT_SECONDS, AT_ONCE)
     raise _without("a Redis", "set state_url, as in 'redis://host:6379/1'")
 
 
@@ -260,40 +252,5 @@ def _without(what: str, cure: str) -> SettingsError:
     )
 
 
-#: The room above is bound to be under the pool's, whatever the team has set for its own use.
-_PATIENCE: Final = {"retry_on_timeout": False, "max_connections": AT_ONCE + 2}
-
-
-def _by_kombu(connection: Any) -> Connected:
-    """Connect through a channel of kombu's (read in 5.5 to 5.7), whose pool knows all the ways."""
-    options = {**connection.transport_options, **_PATIENCE}
-    for name in ("socket_timeout", "socket_connect_timeout"):
-        options[name] = min(options.get(name) or TIMEOUT_SECONDS, TIMEOUT_SECONDS)
-    connection.transport_options = options
-    try:
-        # One try: kombu's own way in would sleep between two.
-        connection.ensure_connection(max_retries=0, reraise_as_library_errors=False)
-        channel = connection.channel()
-        client, prefix = _client(channel.pool), channel.global_keyprefix or ""
-    except BaseException:
-        connection.release()
-        raise
-    return Connected(client, prefix, connection.release)
-
-
-def _by_backend(backend: Any) -> Connected:
-    """Connect as Celery's result backend does (read in 5.5 to 5.7), but with less patience."""
-    params = dict(backend.connparams)
-    for name in ("socket_timeout", "socket_connect_timeout"):
-        if name in params:  # a Unix socket knows no connect timeout
-            params[name] = min(params[name] or TIMEOUT_SECONDS, TIMEOUT_SECONDS)
-    params.update(_PATIENCE)
-    pool = backend._create_client(**params).connection_pool
-    prefix = backend.task_keyprefix.decode().removesuffix(type(backend).task_keyprefix)
-    return Connected(_client(pool), prefix, pool.disconnect)
-
-
-def _client(pool: Any) -> Any:
-    import redis
-
-    return redis.Redis(connection_pool=pool)
+def _by_kombu(connection: Connection) -> Connected:
+    return internals.redis_by_kombu(connection, TIMEOUT_SECONDS, AT_ONCE)

@@ -1,8 +1,6 @@
 """Groups and chords are admitted or refused whole: their first message decides for the others.
 
-Celery has no seam around a group. But it publishes one inside a block of
-``app.producer_or_acquire``, opened by ``group._apply_tasks`` (read in 5.5.0 to 5.7.0), and nobody
-else opens one there.
+Celery publishes a group inside a block of ``app.producer_or_acquire``, which is where it is seen.
 """
 
 from __future__ import annotations
@@ -14,13 +12,12 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
-from celery.canvas import group
 from celery.utils import uuid
+
+from celery_fair import internals
 
 if TYPE_CHECKING:
     from celery_fair.app import Fair
-
-_GROUP: Final = getattr(getattr(group, "_apply_tasks", None), "__code__", None)
 
 _Unlock = tuple[str, Callable[[], Any]]
 
@@ -92,10 +89,11 @@ def producer_or_acquire(fair: Fair, acquire: Callable[..., Any], producer: Any =
     """``app.producer_or_acquire``, which also tells that a group is being published."""
     context = acquire(producer)
     caller = sys._getframe(1)
-    if caller.f_code is not _GROUP or not fair.settings.enabled or not fair.admission.limits:
+    if not internals.publishes_group(caller):
         return context
-    options = caller.f_locals.get("options") or {}
-    return Canvas(context, options.get("group_id"))
+    if not fair.settings.enabled or not fair.admission.limits:
+        return context
+    return Canvas(context, internals.options_of_group(caller).get("group_id"))
 
 
 def put_off(group_id: str, options: dict[str, Any], send: Callable[[], Any]) -> bool:

@@ -14,7 +14,8 @@ from celery import chain, group
 
 from celery_fair import BadOption, Fair, QueueFull, SettingsError, fair_task
 from celery_fair.identity import scripts
-from celery_fair.state import Connected, State
+from celery_fair.internals import Connected
+from celery_fair.state import State
 
 
 class Redis:

@@ -14,7 +14,8 @@ from flask import Flask
 from celery_fair import Fair
 from celery_fair.integrations.asgi import FairMiddleware
 from celery_fair.integrations.flask import FairFlask
-from celery_fair.state import Connected, State
+from celery_fair.internals import Connected
+from celery_fair.state import State
 
 Ask = Callable[..., str]
 

@@ -11,7 +11,8 @@ import pytest
 from celery import Celery
 
 from celery_fair import state
-from celery_fair.state import AT_ONCE, Call, Connected, Script, State, StateAway, _by_backend
+from celery_fair.internals import Connected, redis_by_backend
+from celery_fair.state import AT_ONCE, TIMEOUT_SECONDS, Call, Script, State, StateAway
 
 ASK = Call(Script("return 1"), ["key"], [])
 
@@ -106,6 +107,6 @@ def test_a_forked_child_can_let_go_though_a_thread_of_its_parent_held_the_lock()
 def test_a_narrow_pool_of_the_result_backend_is_not_taken_over():
     app = Celery("narrow", backend="redis://127.0.0.1:1/0", set_as_current=False)
     app.conf.redis_max_connections = 1
-    connected = _by_backend(app.backend)
+    connected = redis_by_backend(app.backend, TIMEOUT_SECONDS, AT_ONCE)
     assert connected.client.connection_pool.max_connections > AT_ONCE
     assert app.backend.client.connection_pool.max_connections == 1

@@ -14,8 +14,9 @@ from redis.exceptions import OutOfMemoryError, ResponseError
 from celery_fair.errors import SettingsError
 from celery_fair.identity import scripts
 from celery_fair.identity.scripts import DONE, OVER, RETRYING, WAITING
+from celery_fair.internals import Connected
 from celery_fair.policy.kinds import INTERACTIVE
-from celery_fair.state import Connected, State
+from celery_fair.state import State
 from celery_fair.worker import internals
 from celery_fair.worker.copies import RENEW_SECONDS, Copies
 from celery_fair.worker.noting import Noting

@@ -1,0 +1,84 @@
+"""Private and version-dependent names of Celery and kombu that a publisher leans on.
+
+Those that only a worker does are in `celery_fair.worker.internals`, which loads Celery's worker.
+Read in Celery and kombu 5.5.0 to 5.7.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, Final, NamedTuple
+
+from celery.canvas import group
+
+BACKEND_MODULE: Final = "celery.backends.redis"
+
+_GROUP: Final = getattr(getattr(group, "_apply_tasks", None), "__code__", None)
+
+
+def publishes_group(frame: FrameType) -> bool:
+    """Whether it is Celery's own code that publishes the parts of a group.
+
+    Celery has no seam around a group. But it publishes one inside a block of
+    ``app.producer_or_acquire``, opened by ``group._apply_tasks``, and nobody else opens one there.
+    """
+    return frame.f_code is _GROUP
+
+
+def options_of_group(frame: FrameType) -> dict[str, Any]:
+    """The options with which a group is published, of a frame that `publishes_group`."""
+    return frame.f_locals.get("options") or {}
+
+
+class Connected(NamedTuple):
+    """A client of redis-py, the prefix of all keys, and how to let go of the two."""
+
+    client: Any
+    prefix: str
+    close: Callable[[], None]
+
+
+def is_redis_backend(backend: Any) -> bool:
+    """Whether results are kept in a Redis, by Celery's own backend or a child of it."""
+    return any(base.__module__ == BACKEND_MODULE for base in type(backend).__mro__)
+
+
+def redis_by_kombu(connection: Any, timeout_seconds: float, at_once: int) -> Connected:
+    """Connect through a channel of kombu's, whose pool knows all the ways to a Redis."""
+    options = {**connection.transport_options, **_patience(at_once)}
+    for name in ("socket_timeout", "socket_connect_timeout"):
+        options[name] = min(options.get(name) or timeout_seconds, timeout_seconds)
+    connection.transport_options = options
+    try:
+        # One try: kombu's own way in would sleep between two.
+        connection.ensure_connection(max_retries=0, reraise_as_library_errors=False)
+        channel = connection.channel()
+        client, prefix = _client(channel.pool), channel.global_keyprefix or ""
+    except BaseException:
+        connection.release()
+        raise
+    return Connected(client, prefix, connection.release)
+
+
+def redis_by_backend(backend: Any, timeout_seconds: float, at_once: int) -> Connected:
+    """Connect as Celery's result backend does, but with less patience."""
+    params = dict(backend.connparams)
+    for name in ("socket_timeout", "socket_connect_timeout"):
+        if name in params:  # a Unix socket knows no connect timeout
+            params[name] = min(params[name] or timeout_seconds, timeout_seconds)
+    params.update(_patience(at_once))
+    pool = backend._create_client(**params).connection_pool
+    prefix = backend.task_keyprefix.decode().removesuffix(type(backend).task_keyprefix)
+    return Connected(_client(pool), prefix, pool.disconnect)
+
+
+def _patience(at_once: int) -> dict[str, Any]:
+    """Room for all calls that may be under way, whatever the team has set for its own use."""
+    return {"retry_on_timeout": False, "max_connections": at_once + 2}
+
+
+def _client(pool: Any) -> Any:
+    import redis
+
+    return redis.Redis(connection_pool=pool)
