@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from celery.utils.functional import maybe_list
-from celery.utils.time import maybe_iso8601, maybe_make_aware
 
 from celery_fair.front import behind, is_front
 from celery_fair.headers import FairHeader
+from celery_fair.moments import epoch_of, seconds_of
 from celery_fair.policy.kinds import INTERACTIVE, Kind
 from celery_fair.task import (
     BUILT_IN,
@@ -180,15 +180,13 @@ class Publish:
     def _ready_at(self) -> float:
         """Return when this attempt can first run: now, or at its countdown or ETA."""
         countdown, eta = self.options.get("countdown"), self.options.get("eta")
-        try:
-            if countdown:  # Celery prefers it to an ETA
-                return max(self.now, self.now + float(countdown))
-            if eta:
-                moment = maybe_make_aware(maybe_iso8601(eta), self.fair.app.timezone)
-                return max(self.now, float(moment.timestamp()))
-        except (TypeError, ValueError, OverflowError, AttributeError):
-            pass  # Celery says what is wrong with it
-        return self.now
+        at: float | None = None
+        if countdown:  # Celery prefers it to an ETA
+            seconds = seconds_of(countdown)
+            at = None if seconds is None else self.now + seconds
+        elif eta:
+            at = epoch_of(eta, self.fair.app)
+        return self.now if at is None else max(self.now, at)
 
     def mark_errbacks(self) -> None:
         """Write the kind into errbacks that would inherit it.

@@ -10,8 +10,8 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from celery.utils.serialization import raise_with_context
-from celery.utils.time import maybe_iso8601, maybe_make_aware
 
+from celery_fair.moments import epoch_of, seconds_of
 from celery_fair.policy.kinds import BATCH
 from celery_fair.policy.retries import backoff_seconds
 from celery_fair.publish import running_header
@@ -85,14 +85,12 @@ class Retrying:
     def _delay(self, task: Any, asked: Mapping[str, Any]) -> float | None:
         """Return the delay asked for, else by the number of retries; None if it can't be read."""
         countdown, eta = asked.get("countdown"), asked.get("eta")
-        try:
-            if eta:  # as in ``Task.retry``, which looks at the countdown only without it
-                moment = maybe_make_aware(maybe_iso8601(eta), self._fair.app.timezone)
-                return max(float(moment.timestamp()) - time.time(), 0.0)
-            if countdown is not None:
-                return max(float(countdown), 0.0)
-        except (TypeError, ValueError, OverflowError, AttributeError):
-            return None  # Celery says what is wrong with it
+        if eta:  # as in ``Task.retry``, which looks at the countdown only without it
+            at = epoch_of(eta, self._fair.app)
+            return None if at is None else max(at - time.time(), 0.0)
+        if countdown is not None:
+            seconds = seconds_of(countdown)
+            return None if seconds is None else max(seconds, 0.0)
         base = float(task.default_retry_delay or 0.0)
         if getattr(task, "retry_backoff", False):
             return base

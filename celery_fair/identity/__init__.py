@@ -12,11 +12,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from celery.utils import uuid
-from celery.utils.time import maybe_iso8601, maybe_make_aware
 
 from celery_fair.headers import MAX_TEXT
 from celery_fair.identity import scripts
 from celery_fair.identity.digest import digest_of
+from celery_fair.moments import epoch_of, seconds_of
 from celery_fair.state import State, StateAway
 from celery_fair.task import known_keeping
 
@@ -184,15 +184,11 @@ def _expiry(name: str, publish: Publish) -> float | None:
     expires = options["expires"] if "expires" in options else getattr(task, "expires", None)
     if expires is None:
         return None
-    try:
-        return float(expires)
-    except (TypeError, ValueError):
-        pass
-    try:
-        moment = maybe_make_aware(maybe_iso8601(expires), publish.fair.app.timezone)
-        return float(moment.timestamp() - publish.now)
-    except (TypeError, ValueError, OverflowError, AttributeError):
-        return None
+    seconds = seconds_of(expires)
+    if seconds is not None:
+        return seconds
+    at = epoch_of(expires, publish.fair.app)
+    return None if at is None else at - publish.now
 
 
 def _text(value: Any) -> str:
