@@ -63,7 +63,7 @@ class Place:
     def close(self) -> None:
         Fair.of(self.app).uninstall()
         self.app.backend.result_consumer.stop()
-        self.app.backend.client.close()
+        self.app.backend.client.connection_pool.disconnect()
         self.app.close()
         self.redis.close()
 
