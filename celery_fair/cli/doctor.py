@@ -15,17 +15,50 @@ from celery_fair.cli.remote import NoRemoteControl, Unreachable, ask, broker_url
 from celery_fair.cli.words import plural
 
 if TYPE_CHECKING:
-    from celery_fair.app import Fair
-    from celery_fair.doctor import Finding, Replies
+    from rich.console import Console
 
-SEVERITIES = ("error", "warning", "info")
-NOT_CHECKED = "What workers consume, and with which settings, was not checked."
+    from celery_fair.app import Fair
+    from celery_fair.doctor import Finding, Replies, Rule
+
 STYLES = {"error": "red", "warning": "yellow", "info": "blue"}
+FAIL_ON = ("error", "warning", "info", "never")
+
+
+def _known(_: click.Context, __: click.Parameter, ids: Sequence[str]) -> list[str]:
+    """Ids of rules, in capitals; ``--ignore F001,F011`` is two of them."""
+    from celery_fair.doctor import RULES
+    from celery_fair.errors import did_you_mean
+
+    known = {rule.id: rule for rule in RULES}
+    found = [id.strip().upper() for listed in ids for id in listed.split(",") if id.strip()]
+    for id in found:
+        if id not in known:
+            hint = did_you_mean(id, map(str.lower, known))
+            raise click.BadParameter(f"there is no finding {id!r}{hint}; --list has them all")
+    return found
 
 
 @click.command()
+@click.argument("rules", metavar="[ID]...", nargs=-1, callback=_known)
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object instead of text.")
 @click.option("--no-broker", is_flag=True, help="Look at the app alone; ask no worker.")
+@click.option(
+    "--list", "listing", is_flag=True, help="List all that can be found, and look at nothing."
+)
+@click.option(
+    "--ignore",
+    multiple=True,
+    metavar="ID",
+    callback=_known,
+    help="Leave out what has this id; may be given several times, or as ID,ID.",
+)
+@click.option(
+    "--fail-on",
+    type=click.Choice(FAIL_ON),
+    default="warning",
+    show_default=True,
+    help="The mildest finding that makes the exit code 1.",
+)
 @click.option(
     "-t",
     "--timeout",
@@ -35,30 +68,61 @@ STYLES = {"error": "red", "warning": "yellow", "info": "blue"}
     help="Seconds to wait for the workers' answers.",
 )
 @click.pass_obj
-def doctor(obj: CLIContext, as_json: bool, no_broker: bool, timeout: float) -> None:
+def doctor(
+    obj: CLIContext,
+    rules: Sequence[str],
+    as_json: bool,
+    no_broker: bool,
+    listing: bool,
+    ignore: Sequence[str],
+    fail_on: str,
+    timeout: float,
+) -> None:
     """Look for what is likely to go wrong; docs/doctor.md lists what can be found.
+
+    With an ID, as in F103, it says what that finding means, and looks at nothing.
 
     Exit code: 0 if nothing was found, or only notes (info); 1 with a warning or an error.
     """
-    from celery_fair.doctor import static_findings
+    if rules or listing:
+        _explain(obj, rules, as_json=as_json)
+        return
+    from celery_fair.doctor import SEVERITIES, static_findings
 
     obj.app.loader.import_default_modules()  # as a worker does: the tasks are looked at too
     found = static_findings(obj.app)
     if not no_broker:
         found += _live(obj.app, timeout)
+    found = [finding for finding in found if finding.id not in ignore]
     found.sort(key=lambda finding: (SEVERITIES.index(finding.severity), finding.id))
     if as_json:
         click.echo(json.dumps({"findings": [asdict(finding) for finding in found]}, indent=2))
     else:
         _show(obj, found, live=not no_broker)
-    if any(finding.severity != "info" for finding in found):
+    failing = SEVERITIES[: FAIL_ON.index(fail_on) + 1] if fail_on != "never" else ()
+    if any(finding.severity in failing for finding in found):
         raise click.exceptions.Exit(1)
+
+
+def _explain(obj: CLIContext, ids: Sequence[str], *, as_json: bool) -> None:
+    """What some rules, or all, look for."""
+    from celery_fair.doctor import RULES
+
+    shown = [rule for rule in RULES if not ids or rule.id in ids]
+    if as_json:
+        click.echo(json.dumps({"rules": [asdict(rule) for rule in shown]}, indent=2))
+        return
+    from celery_fair.cli.status import console
+
+    out = console(obj)
+    for rule in shown:
+        _entry(out, rule, rule.title, (rule.why, rule.cure) if ids else None)
 
 
 def _live(app: Any, timeout_seconds: float) -> list[Finding]:
     """Ask the workers; what keeps them from being asked is itself a finding."""
     from celery_fair.doctor import live_findings
-    from celery_fair.doctor.finding import NO_WORKER, UNREACHABLE
+    from celery_fair.doctor.live import NO_WORKER, UNREACHABLE
 
     fair = _active(app)
     if fair is None:
@@ -67,21 +131,10 @@ def _live(app: Any, timeout_seconds: float) -> list[Finding]:
         replies = _ask_all(app, timeout_seconds)
         if replies is not None:
             return live_findings(fair, replies)
-        return [
-            NO_WORKER.finding(
-                f"No worker answered within {timeout_seconds:g} s on {broker_url(app)}",
-                NOT_CHECKED,
-                "Start them and ask again; --timeout gives busy ones more time.",
-            )
-        ]
+        where = f"within {timeout_seconds:g} s on {broker_url(app)}"
+        return [NO_WORKER.finding(f"No worker answered {where}")]
     except (Unreachable, NoRemoteControl) as error:
-        return [
-            UNREACHABLE.finding(
-                error.message.rstrip("."),
-                NOT_CHECKED,
-                "Run this where the broker can be reached, or with --no-broker.",
-            )
-        ]
+        return [UNREACHABLE.finding(error.message.rstrip("."))]
 
 
 def _active(app: Any) -> Fair | None:
@@ -121,22 +174,12 @@ def _names(reply: Any) -> frozenset[str]:
 
 
 def _show(obj: CLIContext, found: Sequence[Finding], *, live: bool) -> None:
-    from rich.padding import Padding
-    from rich.text import Text
-
     from celery_fair.cli.status import console
+    from celery_fair.doctor import SEVERITIES
 
     out = console(obj)
     for finding in found:
-        out.print(
-            Text.assemble(
-                (f"{finding.id} {finding.severity}", STYLES[finding.severity]), f"  {finding.what}"
-            )
-        )
-        for name, text in (("why ", finding.why), ("cure", finding.cure)):
-            out.print(
-                Padding(Text.assemble((f"{name}  ", "dim"), text), (0, 0, 0, 5), expand=False)
-            )
+        _entry(out, finding, finding.what, (finding.why, finding.cure))
     counts = [
         plural(number, severity if severity != "info" else "note")
         for severity in SEVERITIES
@@ -144,3 +187,15 @@ def _show(obj: CLIContext, found: Sequence[Finding], *, live: bool) -> None:
     ]
     where = "the app and its workers" if live else "the app alone"
     out.print(f"{', '.join(counts) or 'Nothing found'}; looked at {where}.")
+
+
+def _entry(out: Console, about: Finding | Rule, text: str, reasons: tuple[str, str] | None) -> None:
+    """A finding or a rule: one line, and under it why and the cure."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    head = (f"{about.id} {about.severity}", STYLES[about.severity])
+    out.print(Text.assemble(head, f"  {text}"))
+    for name, reason in zip(("why ", "cure"), reasons or (), strict=False):
+        line = Text.assemble((f"{name}  ", "dim"), reason)
+        out.print(Padding(line, (0, 0, 0, 5), expand=False))

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from celery_fair.doctor.finding import RULES, Finding, Rule, Severity
-from celery_fair.doctor.live import Replies, live_findings
+from celery_fair.doctor.finding import SEVERITIES, Finding, Rule, Severity, rules
+from celery_fair.doctor.live import live_findings
+from celery_fair.doctor.replies import Replies
 from celery_fair.doctor.static import static_findings
+
+RULES = rules()
+"""All that can be found, by id: each room has made its own."""
 
 __all__ = (
     "RULES",
+    "SEVERITIES",
     "Finding",
     "Replies",
     "Rule",

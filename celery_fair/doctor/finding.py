@@ -1,4 +1,4 @@
-"""Findings, and the list of what can be found; ``docs/doctor.md`` has the same list."""
+"""Findings, and the rules that find them; ``docs/doctor.md`` has the same list."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 
-Severity = Literal["info", "warning", "error"]
+Severity = Literal["error", "warning", "info"]
+
+SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "info")
+"""The worst first."""
 
 NAMED = 5
 """How many subjects a sentence names; JSON has them all."""
@@ -31,62 +34,46 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One kind of finding: its id is never given to another."""
+    """One kind of finding: its id is never given to another.
+
+    ``why`` and ``cure`` are what can be said without a case; a finding may know it better.
+    """
 
     id: str
     severity: Severity
     title: str
+    why: str
+    cure: str
 
     def finding(
         self,
         what: str,
-        why: str,
-        cure: str,
         subjects: Iterable[str] = (),
+        *,
+        why: str | None = None,
+        cure: str | None = None,
         severity: Severity | None = None,
     ) -> Finding:
-        return Finding(self.id, severity or self.severity, what, why, cure, tuple(subjects))
+        return Finding(
+            self.id, severity or self.severity, what, why or self.why, cure or self.cure,
+            tuple(subjects),
+        )  # fmt: skip
 
 
-UNCLASSIFIED: Final = Rule("F001", "warning", "tasks that nobody gave a kind")
-WRONG_LANE: Final = Rule("F002", "warning", "a task's queue belongs to the other kind")
-SHORT_FOR_RUN: Final = Rule("F003", "warning", "the broker's patience ends before a task's limit")
-SHORT_FOR_HOLD: Final = Rule("F004", "warning", "the broker's patience is short for holding")
-KEPT_QUEUE: Final = Rule("F005", "info", "a queue that must not lose its consumer")
-SLOW_GREENLETS: Final = Rule("F006", "warning", "gevent or eventlet on RabbitMQ with heartbeats")
-NOT_INSTALLED: Final = Rule("F007", "error", "no Fair in this app")
-SWITCHED_OFF: Final = Rule("F008", "info", "celery-fair is switched off")
-BAD_SETTINGS: Final = Rule("F009", "error", "settings that can't be used")
-UNKNOWN_KIND: Final = Rule("F010", "error", "a task's kind does not exist")
-NO_TIMEOUT: Final = Rule("F011", "info", "tasks that may wait for ever")
-UNKEPT_LIMIT: Final = Rule("F012", "warning", "a time limit on a pool that has none")
-UNREACHABLE: Final = Rule("F101", "error", "the broker can't be asked")
-NO_WORKER: Final = Rule("F102", "warning", "no worker answers")
-NOT_CONSUMED: Final = Rule("F103", "error", "a queue of a kind that nobody consumes")
-PLAIN_WORKER: Final = Rule("F104", "warning", "a worker without celery-fair takes from our queues")
-DIFFERENT_SETTINGS: Final = Rule("F105", "warning", "workers with different settings")
-DIFFERENT_VERSIONS: Final = Rule("F106", "warning", "workers with different versions")
+_rules: dict[str, Rule] = {}
 
-RULES: Final[tuple[Rule, ...]] = (
-    UNCLASSIFIED,
-    WRONG_LANE,
-    SHORT_FOR_RUN,
-    SHORT_FOR_HOLD,
-    KEPT_QUEUE,
-    SLOW_GREENLETS,
-    NOT_INSTALLED,
-    SWITCHED_OFF,
-    BAD_SETTINGS,
-    UNKNOWN_KIND,
-    NO_TIMEOUT,
-    UNKEPT_LIMIT,
-    UNREACHABLE,
-    NO_WORKER,
-    NOT_CONSUMED,
-    PLAIN_WORKER,
-    DIFFERENT_SETTINGS,
-    DIFFERENT_VERSIONS,
-)
+
+def rule(id: str, severity: Severity, title: str, *, why: str, cure: str) -> Rule:
+    """Make a rule, and have it listed; raises ``ValueError`` if its id is taken."""
+    if id in _rules:
+        raise ValueError(f"expected an id of its own for {title!r}, got {id}: {_rules[id].title!r}")
+    _rules[id] = Rule(id, severity, title, why, cure)
+    return _rules[id]
+
+
+def rules() -> tuple[Rule, ...]:
+    """All that have been made, by id."""
+    return tuple(_rules[id] for id in sorted(_rules))
 
 
 def named(subjects: Iterable[str]) -> str:

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from celery_fair.app import Fair
-from celery_fair.doctor import finding as rules
-from celery_fair.doctor.finding import Finding, Severity, named
+from celery_fair.doctor.finding import Finding, Severity, named, rule
 from celery_fair.doctor.queues import driver_type, lane_queues
 from celery_fair.doctor.tasks import own_tasks
 from celery_fair.errors import UnknownKind
@@ -23,6 +22,23 @@ CONSUMER_TIMEOUT: Final = 1800.0
 #: A message is given back at this part of the timeout, so that neither a slow tick nor the time
 #: between the broker's own looks lets a second copy out.
 HOLD_PART: Final = 0.5
+
+SHORT_FOR_RUN: Final = rule(
+    "F003",
+    "warning",
+    "the broker's patience ends before a task's limit",
+    why="A message that is acknowledged late may be held and then run for longer than the broker "
+    "waits for it; then it is given out again, and the task runs twice.",
+    cure="Raise visibility_timeout (Redis, SQS) or consumer_timeout (RabbitMQ) above the longest "
+    "run, or lower the time limit.",
+)
+SHORT_FOR_HOLD: Final = rule(
+    "F004",
+    "warning",
+    "the broker's patience is short for holding",
+    why="A message that waits in a worker goes back to the broker before half of its timeout.",
+    cure="Raise the broker's timeout, or lower hold_max_seconds.",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +89,11 @@ def patience_findings(fair: Fair) -> Iterator[Finding]:
         return
     hold, most = fair.settings.hold_max_seconds, limit.seconds * HOLD_PART
     if hold > most:
-        yield rules.SHORT_FOR_HOLD.finding(
+        yield SHORT_FOR_HOLD.finding(
             f"hold_max_seconds is {hold:g}, more than half of the {limit.name}",
-            f"A message goes back after {most:g} s, since of one held for too long "
+            why=f"A message goes back after {most:g} s, since of one held for too long "
             f"{limit.consequence}",
-            f"{limit.raise_it}, or set hold_max_seconds to {most:g} or less.",
+            cure=f"{limit.raise_it}, or set hold_max_seconds to {most:g} or less.",
         )
         hold = most
     yield from _runs(fair, limit, hold)
@@ -113,10 +129,10 @@ def _run(
     limit: Patience, hold: float, tasks: Mapping[str, float], when: str, severity: Severity
 ) -> Finding:
     longest = max(tasks.values())
-    return rules.SHORT_FOR_RUN.finding(
+    return SHORT_FOR_RUN.finding(
         f"a time limit of {longest:g} s does not fit into the {limit.name}: {named(tasks)}",
-        f"{when} {limit.consequence}",
-        f"{limit.raise_it} above {longest + hold:g} s, or lower the time limit.",
         tasks,
-        severity,
+        why=f"{when} {limit.consequence}",
+        cure=f"{limit.raise_it} above {longest + hold:g} s, or lower the time limit.",
+        severity=severity,
     )

@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from celery_fair.app import Fair
-from celery_fair.doctor import finding as rules
-from celery_fair.doctor.finding import Finding, named
+from celery_fair.doctor.finding import Finding, named, rule
 from celery_fair.policy.kinds import KINDS
 
 GREENLETS = ("gevent", "eventlet")
+
+KEPT_QUEUE: Final = rule(
+    "F005",
+    "info",
+    "a queue that must not lose its consumer",
+    why="Such a queue would vanish or change hands without its consumer, so a shut lane goes on "
+    "holding one of its messages.",
+    cure="Nothing to do if one task too many is no harm; else use an ordinary queue.",
+)
+SLOW_GREENLETS: Final = rule(
+    "F006",
+    "warning",
+    "gevent or eventlet on RabbitMQ with heartbeats",
+    why="Celery's own loop then takes about ten messages a second, with celery-fair or without.",
+    cure="Set broker_heartbeat=0 for these workers, or use the prefork or threads pool.",
+)
 
 
 def driver_type(app: Any) -> str:
@@ -35,11 +50,8 @@ def queue_findings(fair: Fair) -> Iterator[Finding]:
 
     kept = [name for name, queue in lane_queues(fair).items() if is_kept(queue)]
     if kept:
-        yield rules.KEPT_QUEUE.finding(
+        yield KEPT_QUEUE.finding(
             f"{named(kept)}: declared with auto_delete, an expiry or a single active consumer",
-            "Such a queue would vanish or change hands without its consumer, so a shut lane goes "
-            "on holding one of its messages.",
-            "Nothing to do if one task too many is no harm; else use an ordinary queue.",
             kept,
         )
     conf = fair.app.conf
@@ -50,9 +62,6 @@ def queue_findings(fair: Fair) -> Iterator[Finding]:
 def slow_greenlets(pool: str, heartbeat: float, nodes: tuple[str, ...] = ()) -> Finding:
     """Celery drains its event connection after each message, 0.1 s each, to see heartbeats."""
     where = f" ({named(nodes)})" if nodes else ""
-    return rules.SLOW_GREENLETS.finding(
-        f"the {pool} pool on RabbitMQ with heartbeats of {heartbeat:g} s{where}",
-        "Celery's own loop then takes about ten messages a second, with celery-fair or without.",
-        "Set broker_heartbeat=0 for these workers, or use the prefork or threads pool.",
-        nodes,
+    return SLOW_GREENLETS.finding(
+        f"the {pool} pool on RabbitMQ with heartbeats of {heartbeat:g} s{where}", nodes
     )

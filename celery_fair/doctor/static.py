@@ -3,16 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from celery_fair.app import Fair
-from celery_fair.doctor import finding as rules
-from celery_fair.doctor.finding import Finding
+from celery_fair.doctor.finding import Finding, rule
 from celery_fair.doctor.patience import patience_findings
 from celery_fair.doctor.queues import queue_findings
 from celery_fair.doctor.tasks import task_findings
 from celery_fair.doctor.timeouts import timeout_findings
 from celery_fair.errors import SettingsError
+
+NOT_INSTALLED: Final = rule(
+    "F007",
+    "error",
+    "no Fair in this app",
+    why="Its tasks have no kinds and its workers run in Celery's own order.",
+    cure="Call Fair(app) where the app is made, or name the right app with -A.",
+)
+SWITCHED_OFF: Final = rule(
+    "F008",
+    "info",
+    "celery-fair is switched off",
+    why="Celery works as if it were not installed.",
+    cure="Set enabled to true, or take CELERY_FAIR__ENABLED out of the environment.",
+)
+BAD_SETTINGS: Final = rule(
+    "F009",
+    "error",
+    "settings that can't be used",
+    why="A worker refuses to start with them, and publishing raises.",
+    cure="Correct each setting that is named.",
+)
 
 
 def static_findings(app: Any) -> list[Finding]:
@@ -22,31 +43,13 @@ def static_findings(app: Any) -> list[Finding]:
     """
     fair = Fair.of(app)
     if fair is None:
-        return [
-            rules.NOT_INSTALLED.finding(
-                "No Fair is installed in this app",
-                "Its tasks have no kinds and its workers run in Celery's own order.",
-                "Call Fair(app) where the app is made, or name the right app with -A.",
-            )
-        ]
+        return [NOT_INSTALLED.finding("No Fair is installed in this app")]
     try:
         enabled, _ = fair.settings.enabled, fair.queues
     except SettingsError as error:
-        return [
-            rules.BAD_SETTINGS.finding(
-                "; ".join(error.problems),
-                "A worker refuses to start with them, and publishing raises.",
-                "Correct each setting that is named.",
-            )
-        ]
+        return [BAD_SETTINGS.finding("; ".join(error.problems))]
     if not enabled:
-        return [
-            rules.SWITCHED_OFF.finding(
-                "celery-fair is switched off (enabled=False)",
-                "Celery works as if it were not installed.",
-                "Set enabled to true, or take CELERY_FAIR__ENABLED out of the environment.",
-            )
-        ]
+        return [SWITCHED_OFF.finding("celery-fair is switched off (enabled=False)")]
     return list(_findings(fair))
 
 

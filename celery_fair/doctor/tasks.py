@@ -4,17 +4,42 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from celery_fair.app import Fair
-from celery_fair.doctor import finding as rules
-from celery_fair.doctor.finding import Finding, named
+from celery_fair.doctor.finding import Finding, named, rule
 from celery_fair.errors import UnknownKind
 from celery_fair.policy.kinds import KINDS, Kind
 
 logger = logging.getLogger(__name__)
 
 BUILT_IN = "celery."
+
+UNCLASSIFIED: Final = rule(
+    "F001",
+    "warning",
+    "tasks that nobody gave a kind",
+    why="Called from outside a task they have the default_kind; bulk work among them stands in the "
+    "way of people.",
+    cure="Say it where they are made, @fair_task(kind=…), or by name, "
+    'kinds={"reports.*": "batch"}; kinds={"*": "interactive"} as the last entry says that the '
+    "default is meant.",
+)
+WRONG_LANE: Final = rule(
+    "F002",
+    "warning",
+    "a task's queue belongs to the other kind",
+    why="A named queue wins, so the task is served as one of the other kind.",
+    cure="Take queue= out of its decorator or route, map the queue to the task's kind in "
+    "`queues`, or declare the kind that it is meant to have.",
+)
+UNKNOWN_KIND: Final = rule(
+    "F010",
+    "error",
+    "a task's kind does not exist",
+    why="Publishing the task raises.",
+    cure="Use one of the two kinds, interactive or batch.",
+)
 
 
 def own_tasks(app: Any) -> dict[str, Any]:
@@ -29,12 +54,7 @@ def task_findings(fair: Fair) -> Iterator[Finding]:
         try:
             kind = fair.kind_of_task(name, task)
         except UnknownKind as error:
-            yield rules.UNKNOWN_KIND.finding(
-                str(error),
-                "Publishing the task raises.",
-                "Use one of the two kinds.",
-                [name],
-            )
+            yield UNKNOWN_KIND.finding(str(error), [name])
             continue
         queue = _queue(fair, name, task)
         lane = lanes.get(queue or "")
@@ -67,22 +87,19 @@ def _routed(app: Any, name: str, task: Any) -> Any:
 
 
 def _wrong_lane(name: str, kind: Kind, queue: str, lane: str) -> Finding:
-    return rules.WRONG_LANE.finding(
-        f"{name} is {kind}, but its queue {queue!r} is mapped to {lane}",
-        "A named queue wins, so the task is served as one of the other kind.",
-        "Take queue= out of its decorator or route, map the queue to the task's kind in "
-        "`queues`, or declare the kind that it is meant to have.",
-        [name],
+    return WRONG_LANE.finding(
+        f"{name} is {kind}, but its queue {queue!r} is mapped to {lane}", [name]
     )
 
 
 def _unclassified(names: list[str], default: Kind) -> Finding:
     number = f"{len(names)} tasks have" if len(names) > 1 else "1 task has"
-    return rules.UNCLASSIFIED.finding(
+    return UNCLASSIFIED.finding(
         f"{number} no kind: {named(names)}",
-        f"Called from outside a task they are {default} (default_kind); bulk work among them "
-        f"stands in the way of people.",
-        'Say it where they are made, @fair_task(kind=…), or by name, kinds={"reports.*": "batch"}; '
-        f'kinds={{"*": "{default}"}} as the last entry says that the default is meant.',
         names,
+        why=f"Called from outside a task they are {default} (default_kind); bulk work among them "
+        f"stands in the way of people.",
+        cure="Say it where they are made, @fair_task(kind=…), or by name, "
+        f'kinds={{"reports.*": "batch"}}; kinds={{"*": "{default}"}} as the last entry says that '
+        f"the default is meant.",
     )

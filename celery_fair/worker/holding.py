@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from celery_fair.app import Fair
-from celery_fair.doctor.finding import SHORT_FOR_RUN
-from celery_fair.doctor.patience import HOLD_PART, patience
+from celery_fair.doctor.patience import HOLD_PART, SHORT_FOR_RUN, patience
 from celery_fair.worker import internals
 from celery_fair.worker.slots import Slot
 

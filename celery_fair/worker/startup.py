@@ -7,8 +7,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from celery_fair.doctor import static_findings
-from celery_fair.doctor.finding import UNKEPT_LIMIT
-from celery_fair.doctor.timeouts import unkept_limits
+from celery_fair.doctor.timeouts import UNKEPT_LIMIT, unkept_limits
 from celery_fair.front import without_fronts
 from celery_fair.policy.kinds import KINDS
 
