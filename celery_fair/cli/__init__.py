@@ -13,13 +13,18 @@ import celery_fair.worker.control  # noqa: F401 - `celery inspect fair_status` k
 from celery_fair.cli.doctor import doctor
 from celery_fair.cli.exporter import exporter
 from celery_fair.cli.flower import flower
+from celery_fair.cli.group import FairGroup
 from celery_fair.cli.status import status
 from celery_fair.cli.top import top
 
 
-@click.group()
+@click.group(cls=FairGroup)
 def fair(**_: Any) -> None:
-    """See and check how interactive and batch work share the workers."""
+    """See, check and steer how interactive and batch work share the workers.
+
+    Each command asks the workers over the broker of the app that -A names: no other access to
+    them is needed. `celery -A proj fair COMMAND --help` has an example of each.
+    """
     # **_: Celery adds an app's own preload options to every plugin's group.
 
 

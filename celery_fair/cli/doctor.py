@@ -78,9 +78,10 @@ def doctor(
     fail_on: str,
     timeout: float,
 ) -> None:
-    """Look for what is likely to go wrong; docs/doctor.md lists what can be found.
+    """Look for what is likely to go wrong, and how to cure it.
 
-    With an ID, as in F103, it says what that finding means, and looks at nothing.
+    docs/doctor.md lists what can be found. With an ID, as in F103, it says what that finding means,
+    and looks at nothing.
 
     Exit code: 0 if nothing was found, or only notes (info); 1 with a warning or an error.
     """

@@ -14,7 +14,7 @@ from celery.bin.base import CLIContext
 from celery.exceptions import CeleryCommandException
 from celery.platforms import EX_UNAVAILABLE
 
-from celery_fair.cli.remote import broker_url
+from celery_fair.cli.remote import broker_url, connection_to_broker
 
 if TYPE_CHECKING:
     from celery_fair.observe.listening import Listener
@@ -38,14 +38,16 @@ LOOK_SECONDS: Final = 0.25
 @click.option("--host", default="0.0.0.0", show_default=True, help="The address to answer on.")
 @click.pass_obj
 def exporter(obj: CLIContext, port: int, host: str) -> None:
-    """Serve the metrics of all workers to Prometheus; docs/metrics.md lists them.
+    """Serve the metrics of all workers to Prometheus.
 
     They come from the workers' events, so that it asks no worker anything, and may run anywhere
-    where the broker can be reached. SIGTERM and SIGINT end it with exit code 0; it ends with 69 if
-    the port can't be had, the transport has no events, or prometheus_client is missing.
+    where the broker can be reached. docs/metrics.md lists them.
+
+    Exit code: 0 when SIGTERM or SIGINT has ended it; 69 if the port can't be had, the transport has
+    no events, or prometheus_client is missing.
     """
     obj.app.log.setup_logging_subsystem(loglevel=logging.INFO)
-    with obj.app.connection_for_read() as connection:
+    with connection_to_broker(obj.app, reading=True) as connection:
         if not connection.supports_exchange_type("fanout"):
             raise CeleryCommandException(
                 f"The transport of {broker_url(obj.app)} has no events: there give each worker a "

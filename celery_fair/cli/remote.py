@@ -8,6 +8,9 @@ from typing import Any
 from celery.exceptions import CeleryCommandException
 from celery.platforms import EX_UNAVAILABLE
 from kombu.exceptions import OperationalError
+from kombu.transport import TRANSPORT_ALIASES
+
+from celery_fair.errors import did_you_mean
 
 CONNECT_SECONDS = 4.0
 RETRY_SECONDS = 0.5
@@ -36,9 +39,34 @@ class NoRemoteControl(CeleryCommandException):
         )
 
 
+class BadBrokerUrl(Unreachable):
+    """No connection can be made of the broker's URL: correct broker_url, or -b."""
+
+    def __init__(self, reason: str) -> None:
+        CeleryCommandException.__init__(
+            self, f"The broker's URL can't be used: {reason}", EX_UNAVAILABLE
+        )
+
+
+def connection_to_broker(app: Any, *, reading: bool = False) -> Any:
+    """A connection that nothing was sent over yet. Raises `BadBrokerUrl`."""
+    try:
+        return app.connection_for_read() if reading else app.connection_for_write()
+    except KeyError as error:  # kombu's "No such transport: NAME.  Did you mean …?"
+        name = str(error.args[0]).partition(": ")[2].partition(".")[0]
+        raise BadBrokerUrl(
+            f"kombu has no transport {name!r}{did_you_mean(name, TRANSPORT_ALIASES)}"
+        ) from None
+    except ValueError:  # which may quote a part of a password
+        raise BadBrokerUrl(
+            "expected transport://user:password@host:port/name, with %-codes for what is special "
+            "in a password"
+        ) from None
+
+
 def broker_url(app: Any) -> str:
-    """The broker's URL, without its password."""
-    return _without_password(app.connection_for_write())
+    """The broker's URL, without its password. Raises `BadBrokerUrl`."""
+    return _without_password(connection_to_broker(app))
 
 
 def _without_password(connection: Any) -> str:
@@ -55,11 +83,11 @@ def ask(
     destination: Sequence[str] | None = None,
     limit: int | None = None,
 ) -> dict[str, Any]:
-    """What each worker answers; empty if none does. Raises `Unreachable`, `NoRemoteControl`.
+    """What each worker answers; empty if none does. Raises `Unreachable` and the like.
 
     ``limit`` is the number of answers to expect: with them there is no need to wait any longer.
     """
-    with app.connection_for_write() as connection:
+    with connection_to_broker(app) as connection:
         url = _without_password(connection)
         if not connection.supports_exchange_type("fanout"):
             raise NoRemoteControl(url)

@@ -42,7 +42,9 @@ EX_NOT_INSTALLED = 1
 def status(
     obj: CLIContext, as_json: bool, timeout: float, destination: Sequence[str] | None
 ) -> None:
-    """Show gate, slots, backlog, waits and share: of each worker, and in total.
+    """Show gate, slots, backlog, waits and share of the workers.
+
+    Each worker has a block; where there are several, their total follows.
 
     Exit code: 0; 1 if workers answer but none runs celery-fair; 69 if no worker answers or the
     broker can't be reached.

@@ -37,11 +37,13 @@ if TYPE_CHECKING:
 )
 @click.pass_obj
 def top(obj: CLIContext, once: bool, interval: float, timeout: float) -> None:
-    """Watch slots, lanes, waits, gates and batch's share; q or Ctrl-C ends it.
+    """Watch slots, lanes, waits, gates and batch's share.
 
-    Where the output is no terminal, or one that can't move its cursor, one frame is printed as by
-    --once. Exit code of one frame: as of `fair status`. Live: 0; 69 if the broker can't be reached
-    at the start.
+    q or Ctrl-C ends it. Where the output is no terminal, or one that can't move its cursor, one
+    frame is printed as by --once.
+
+    Exit code: of one frame as of `fair status`; live 0, or 69 if the broker can't be reached at the
+    start.
     """
     answers = Answers.of(ask(obj.app, "fair_status", timeout_seconds=timeout))
     out = console(obj)

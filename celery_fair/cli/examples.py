@@ -1,0 +1,77 @@
+"""An example of each command, as its ``--help`` shows it: what was typed, and what came.
+
+Of those that need no more than a worker, a test compares what is here with what comes now.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+STATUS: Final = """\
+$ celery -A shop fair status
+web1@shop   gate open for 8.3 s (started)
+  4 slots, 1 in reserve
+               in use  held  backlog  wait p50     p95     p99
+  interactive       0     0        0     14 ms  183 ms  183 ms
+  batch             3     0       35     2.1 s   4.0 s   4.1 s
+  batch: guaranteed 20 %, actual 71 %; last start 1.1 s ago
+"""
+
+TOP: Final = """\
+$ celery -A shop fair top --once
+fair top   1 worker, 4 slots   gates: 1 open                    10:12:57
+            running  held     ready   ETA limited wait p95
+interactive       0     0         0     0       0   183 ms
+batch             3     0        23     0       0    6.5 s
+slots       BBBr  3 batch, 1 kept in reserve
+batch share received 71 %, guaranteed 20 %; last start 1.1 s ago
+
+web1@shop  gate open 11 s  started
+BBBr             interactive   0 held   183 ms
+                 batch         0 held    6.5 s        got 71 %, due 20 %
+I interactive  B batch  r free, kept in reserve  . free
+"""
+
+DOCTOR: Final = """\
+$ celery -A shop fair doctor
+F001 warning  1 task has no kind: shop.answer
+     why   Called from outside a task they are interactive (default_kind);
+     bulk work among them stands in the way of people.
+     cure  Say it where they are made, @fair_task(kind=…), or by name,
+     kinds={"reports.*": "batch"}; kinds={"*": "interactive"} as the last
+     entry says that the default is meant.
+1 warning; looked at the app and its workers.
+"""
+
+EXPORTER: Final = """\
+$ celery -A shop fair exporter --port 9541 &
+celery-fair: metrics on http://0.0.0.0:9541/metrics
+$ curl -s localhost:9541/metrics | grep ^celery_fair_slot_seconds
+celery_fair_slot_seconds_total{kind="interactive",worker="web1@shop"} 0.127
+celery_fair_slot_seconds_total{kind="batch",worker="web1@shop"} 30.121
+"""
+
+FLOWER: Final = """\
+$ celery -A shop fair flower --port=5555
+[I 261130 10:13:34 command:177] Visit me at http://127.0.0.1:5555
+$ xdg-open http://127.0.0.1:5555/fair
+"""
+
+EXAMPLES: Final = {
+    "status": STATUS,
+    "top": TOP,
+    "doctor": DOCTOR,
+    "exporter": EXPORTER,
+    "flower": FLOWER,
+}
+
+
+def epilog(command: str) -> str | None:
+    """What click writes under the options of a command; the ``\\b`` keep it from filling lines."""
+    example = EXAMPLES.get(command)
+    if example is None:
+        return None
+    return "\n\n".join(
+        "\b\n" + "\n".join(f"  {line}" for line in part.splitlines())
+        for part in example.strip("\n").split("\n\n")
+    ).replace("\b\n", "\b\nExample:\n", 1)

@@ -1,0 +1,83 @@
+"""What any command may meet before it does anything, each told in one sentence with its cure."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, Final
+
+import celery
+import click
+from celery.exceptions import CeleryCommandException
+from celery.platforms import EX_UNAVAILABLE
+
+EX_USAGE: Final = 2
+"""As click has it for a command that was called in a wrong way."""
+EX_CONFIG: Final = 78
+"""As sysexits.h has it: the settings can't be used."""
+EX_INTERRUPTED: Final = 130
+"""As a shell has it for a command that Ctrl-C has ended."""
+
+OLDEST: Final = (5, 5)
+EXTRAS: Final = {
+    "redis": "redis",
+    "prometheus_client": "prometheus",
+    "flower": "flower",
+    "tornado": "flower",
+    "django": "django",
+    "flask": "flask",
+}
+"""Of packages that may be missing, the extra that brings them."""
+
+
+def told(callback: Callable[..., Any] | None) -> Callable[..., Any] | None:
+    """A command's callback that fails with a sentence where a traceback would help nobody."""
+    if callback is None:
+        return None
+
+    @functools.wraps(callback)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        from celery_fair.errors import FairError
+
+        context = click.get_current_context()
+        _check_version()
+        _check_app(context)
+        try:
+            return callback(*args, **kwargs)
+        except FairError as error:
+            raise CeleryCommandException(str(error), EX_CONFIG) from error
+        except ImportError as error:
+            raise CeleryCommandException(_missing(error), EX_UNAVAILABLE) from error
+        except KeyboardInterrupt:
+            context.exit(EX_INTERRUPTED)
+
+    return run
+
+
+def _check_version() -> None:
+    if tuple(celery.VERSION[:2]) < OLDEST:
+        raise CeleryCommandException(
+            f"celery-fair needs Celery 5.5 or newer, and this is {celery.__version__}: "
+            f"pip install --upgrade 'celery>=5.5,<6', here and where the workers are.",
+            EX_UNAVAILABLE,
+        )
+
+
+def _check_app(context: click.Context) -> None:
+    """Without an app and a broker's URL Celery goes to RabbitMQ on this machine, unasked."""
+    if context.find_root().params.get("app", ...) is not None:
+        return
+    if context.obj.app.conf.broker_url:
+        return
+    raise CeleryCommandException(
+        f"No app was named, and no broker: say which with -A, as in "
+        f"`celery -A proj fair {context.info_name}`.",
+        EX_USAGE,
+    )
+
+
+def _missing(error: ImportError) -> str:
+    extra = EXTRAS.get((error.name or "").partition(".")[0])
+    if extra is not None:
+        return f"{str(error).rstrip('.')}: pip install 'celery-fair[{extra}]'"
+    return f"{str(error).rstrip('.')}: is it installed in this environment?"

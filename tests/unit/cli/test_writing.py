@@ -1,0 +1,44 @@
+"""Text for outputs that can't take all of it."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import pytest
+
+from celery_fair.cli.writing import IN_ASCII, write_with_any_encoding
+
+
+@pytest.fixture
+def written(monkeypatch):
+    """``written(text, encoding)``: the bytes that come of printing it."""
+
+    def written(text, encoding):
+        raw = io.BytesIO()
+        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding))
+        write_with_any_encoding()
+        print(text, end="", flush=True)
+        return raw.getvalue()
+
+    return written
+
+
+def test_unicode_is_written_as_it_is(written):
+    assert written("≤ 5 ms – …", "utf-8").decode() == "≤ 5 ms – …"
+
+
+def test_ascii_has_signs_that_look_alike_in_as_many_columns(written):
+    assert written("≤ 5 ms – … ▁█", "ascii") == b"< 5 ms - . 18"
+
+
+def test_what_has_no_like_is_a_question_mark(written):
+    assert written("名", "ascii") == b"?"
+
+
+def test_what_an_encoding_has_is_left_to_it(written):
+    assert written("5\N{NO-BREAK SPACE}ms ≤", "latin-1") == b"5\xa0ms <"
+
+
+def test_no_sign_takes_more_room_than_the_one_it_stands_for():
+    assert all(len(chr(sign)) == 1 for sign in IN_ASCII.values())
