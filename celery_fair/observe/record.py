@@ -6,10 +6,10 @@ from collections import deque
 from typing import Final
 
 from celery_fair.observer import GateChange
-from celery_fair.policy import Policy
-from celery_fair.policy.idle import Idle
+from celery_fair.policy.idle import Idle, why_idle
 from celery_fair.policy.kinds import KINDS
 from celery_fair.policy.load import Mode
+from celery_fair.policy.waiting import Scene
 
 CHANGES: Final = 50
 """Changes of the gate that are kept."""
@@ -31,10 +31,12 @@ class Record:
         self.changes: deque[GateChange] = deque(maxlen=CHANGES)
         self._at = now
 
-    def tick(self, policy: Policy, interactive_held: int, batch_held: int, now: float) -> None:
+    def tick(self, scene: Scene, now: float) -> None:
         """Charge the time since the last tick to what is found now."""
         passed, self._at = now - self._at, now
-        found = policy.idle(interactive_held, batch_held)
-        if found is not None and passed <= LONGEST_TICK_SECONDS:
+        if passed > LONGEST_TICK_SECONDS:
+            return
+        found = why_idle(scene)
+        if found is not None:
             reason, slots = found
             self.idle_seconds[reason] += slots * passed

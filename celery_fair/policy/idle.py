@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from enum import Enum
 
-from celery_fair.policy.limits import Limits
-from celery_fair.policy.load import Load, Mode
+from celery_fair.policy.kinds import BATCH, INTERACTIVE, Kind
+from celery_fair.policy.waiting import Reason, Scene, why_waits
 
 
 class Idle(str, Enum):
@@ -25,41 +25,24 @@ class Idle(str, Enum):
     """What waits is still at the broker, or on its way."""
 
 
-def why_idle(
-    limits: Limits,
-    load: Load,
-    mode: Mode,
-    *,
-    free: int,
-    running_interactive: int,
-    running_batch: int,
-    held: tuple[int, int],
-    listening: bool,
-) -> tuple[Idle, int] | None:
-    """Return why, and how many slots; ``None`` if nothing waits for the ``free`` ones.
+_IDLE = {
+    Reason.RESERVE: Idle.RESERVE,
+    Reason.FLEET_RESERVE: Idle.RESERVE,
+    Reason.GATE_PROTECTED: Idle.PROTECTED,
+    Reason.CEILING: Idle.CEILING,
+    Reason.JOINING: Idle.JOINING,
+    Reason.ASKING: Idle.ASKING,
+}
 
-    ``held`` are the interactive and the batch messages held; backlogs that are unknown count as
-    what is held of them.
-    """
-    if free <= 0:
+
+def why_idle(scene: Scene) -> tuple[Idle, int] | None:
+    """Return why, and how many slots; ``None`` if nothing waits for the free ones."""
+    if scene.free <= 0:
         return None
-    interactive = _waiting(load.interactive_backlog, held[0])
-    if interactive:
-        full = running_interactive >= limits.interactive_ceiling
-        return (Idle.CEILING if full else Idle.ARRIVING), min(free, interactive)
-    batch = _waiting(load.batch_backlog, held[1])
-    if not batch:
+    kind: Kind = INTERACTIVE if scene.waiting(INTERACTIVE) else BATCH
+    reason = why_waits(kind, scene)
+    if reason is None:
         return None
-    if listening:
-        reason = Idle.JOINING
-    elif running_batch >= limits.batch_ceiling:
-        reason = Idle.PROTECTED if mode is Mode.PROTECTED else Idle.CEILING
-    elif free <= limits.kept(running_interactive):
-        reason = Idle.RESERVE
-    else:
-        reason = Idle.ASKING if held[1] else Idle.ARRIVING
-    return reason, min(free, batch)
-
-
-def _waiting(backlog: int | None, held: int) -> int:
-    return held if backlog is None else backlog
+    if kind == INTERACTIVE and reason is not Reason.CEILING:
+        return Idle.ARRIVING, min(scene.free, scene.waiting(kind))
+    return _IDLE.get(reason, Idle.ARRIVING), min(scene.free, scene.waiting(kind))

@@ -8,7 +8,6 @@ from dataclasses import replace
 from celery_fair.policy.credits import Lookahead, batch_credit, interactive_credit
 from celery_fair.policy.fleet import FleetView, Member, Place
 from celery_fair.policy.gate import Cause, Gate
-from celery_fair.policy.idle import Idle, why_idle
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS, Kind
 from celery_fair.policy.limits import Limits, divide
 from celery_fair.policy.load import Credits, Load, Mode
@@ -17,6 +16,7 @@ from celery_fair.policy.reserve import Reserve
 from celery_fair.policy.settings import PolicySettings
 from celery_fair.policy.share import Share
 from celery_fair.policy.view import PolicyView
+from celery_fair.policy.waiting import Scene
 
 
 class Policy:
@@ -219,17 +219,19 @@ class Policy:
             found = self._known_credits[key] = self._compute_credits(owed)
         return found
 
-    def idle(self, interactive_held: int, batch_held: int) -> tuple[Idle, int] | None:
-        """Why slots are free though something waits as of the last tick, and how many of them."""
-        return why_idle(
+    def scene(self, interactive_held: int, batch_held: int, now: float) -> Scene:
+        """What says why something waits: the load is as of the last tick, all else as of now."""
+        return Scene(
             self._limits,
             self._load,
             self.mode,
-            free=self.slots - self.running,
+            slots=self.slots,
             running_interactive=self.running_interactive,
             running_batch=self.running_batch,
-            held=(interactive_held, batch_held),
+            held_interactive=interactive_held,
+            held_batch=batch_held,
             listening=self.listening,
+            owed=now >= self._share.owed_when,
         )
 
     @property

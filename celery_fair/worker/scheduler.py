@@ -16,6 +16,7 @@ from celery_fair.observe.events import Announcer
 from celery_fair.observe.facts import collect, tasks
 from celery_fair.observe.log import TaskLog
 from celery_fair.observe.record import Record
+from celery_fair.observe.timeline import Timeline
 from celery_fair.observer import GateChange
 from celery_fair.policy import Load, Policy
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS, Kind
@@ -68,7 +69,8 @@ class Scheduler:
             deadlines.learn(c.app.tasks)
         self.copies = self.dispatcher.copies = Copies(lambda: fair.identity.state)
         self.drops = Drops(fair, self.dispatcher.counting.counts, self.copies.dropped)
-        self.record = Record(monotonic())
+        self.record, self.timeline = Record(monotonic()), Timeline(monotonic())
+        fair.observers.add(self.dispatcher.counting.recent)
         self.task_log = TaskLog(c.hostname, self.settings.log_tasks)
         if self.settings.log_tasks:
             fair.observers.add(self.task_log)
@@ -156,6 +158,7 @@ class Scheduler:
         self.copies.stop(self.dispatcher.slots)
         self.dispatcher.settle()  # what has ended since the loop did
         self.fair.observers.remove(self.task_log)
+        self.fair.observers.remove(self.dispatcher.counting.recent)
         self.fair.fronts.served = False
         self.fair.retrying.close()
         self.drops.close()
@@ -226,7 +229,9 @@ class Scheduler:
             self._tell_change()
         if not self.observing:
             interactive, batch = (len(self.lanes[kind]) for kind in (INTERACTIVE, BATCH))
-            self.record.tick(self.policy, interactive, batch, now)
+            scene = self.policy.scene(interactive, batch, now)
+            self.record.tick(scene, now)
+            self.timeline.tick(scene, now)
 
     def _tell_change(self) -> None:
         view = self.policy.view(monotonic())

@@ -22,8 +22,8 @@ def policy():
 
 def test_the_time_since_the_last_tick_is_charged(policy):
     record = Record(0.0)
-    record.tick(policy, 0, 1, 0.1)
-    record.tick(policy, 0, 1, 0.3)
+    record.tick(policy.scene(0, 1, 0.1), 0.1)
+    record.tick(policy.scene(0, 1, 0.1), 0.3)
     assert record.idle_seconds == {
         **dict.fromkeys(Idle, 0.0),
         Idle.RESERVE: pytest.approx(0.3),
@@ -33,13 +33,13 @@ def test_the_time_since_the_last_tick_is_charged(policy):
 def test_nothing_is_charged_while_nothing_waits(policy):
     policy.observe(Load(0, 0), 0.2)
     record = Record(0.0)
-    record.tick(policy, 0, 0, 1.0)
+    record.tick(policy.scene(0, 0, 0.1), 1.0)
     assert not any(record.idle_seconds.values())
 
 
 def test_a_loop_that_stood_still_knows_nothing_of_that_time(policy):
     record = Record(0.0)
-    record.tick(policy, 0, 1, LONGEST_TICK_SECONDS + 0.1)
+    record.tick(policy.scene(0, 1, 0.1), LONGEST_TICK_SECONDS + 0.1)
     assert not any(record.idle_seconds.values())
 
 
