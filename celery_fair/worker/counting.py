@@ -7,6 +7,7 @@ from time import monotonic
 
 from celery_fair.observe.counts import Counts
 from celery_fair.observe.endings import DROPS, OUTCOMES
+from celery_fair.observe.recent import Recent
 from celery_fair.observe.waits import Waits
 from celery_fair.policy.kinds import BATCH, KINDS, Kind
 from celery_fair.worker import internals
@@ -28,6 +29,7 @@ class Counting:
         """Batch tasks begun that were no retries, since somebody took this figure."""
         self.waits = Waits()
         self.counts = Counts(OUTCOMES, DROPS)
+        self.recent = Recent()
 
     def settle(self) -> None:
         """Count what has happened since the last time; one thread at a time."""
@@ -52,6 +54,7 @@ class Counting:
             self.counts.waits[kind].add(waits)
 
     def _count_ends(self, ended: list[Slot]) -> None:
+        self.recent.ended(ended)
         tasks: dict[tuple[Kind, str], list[Slot]] = {}
         for slot in ended:
             if slot.outcome is None:

@@ -118,6 +118,7 @@ class Received(SimpleNamespace):
 
     revoked = Request.revoked
     task = SimpleNamespace(name="shop.answer")
+    delivery_info = None
 
 
 class Rig:
