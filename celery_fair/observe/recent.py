@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from celery_fair.worker.slots import Slot
 
 KEPT: Final = 1000
-"""Tasks, in about 0.6 MB: a line each, whatever they were called with."""
+"""Tasks, in about half a megabyte: a line each, whatever they were called with."""
 
 LONGEST: Final = 255
 """Characters of an id and of a queue's name: whoever publishes chooses them."""
