@@ -193,10 +193,13 @@ def _show(obj: CLIContext, found: Sequence[Finding], *, live: bool) -> None:
 def _entry(out: Console, about: Finding | Rule, text: str, reasons: tuple[str, str] | None) -> None:
     """A finding or a rule: one line, and under it why and the cure."""
     from rich.padding import Padding
+    from rich.table import Table
     from rich.text import Text
 
     head = (f"{about.id} {about.severity}", STYLES[about.severity])
     out.print(Text.assemble(head, f"  {text}"))
-    for name, reason in zip(("why ", "cure"), reasons or (), strict=False):
-        line = Text.assemble((f"{name}  ", "dim"), reason)
-        out.print(Padding(line, (0, 0, 0, 5), expand=False))
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    for name, reason in zip(("why", "cure"), reasons or (), strict=False):
+        grid.add_row(Text(name, "dim"), Text(reason))
+    if reasons:
+        out.print(Padding(grid, (0, 0, 0, 5), expand=False))

@@ -7,7 +7,9 @@ from typing import Any, Final
 
 from celery_fair.app import Fair
 from celery_fair.doctor.finding import Finding, rule
+from celery_fair.doctor.options import option_findings
 from celery_fair.doctor.patience import patience_findings
+from celery_fair.doctor.priorities import priority_findings
 from celery_fair.doctor.queues import queue_findings
 from celery_fair.doctor.tasks import task_findings
 from celery_fair.doctor.timeouts import timeout_findings
@@ -58,3 +60,5 @@ def _findings(fair: Fair) -> Iterator[Finding]:
     yield from patience_findings(fair)
     yield from queue_findings(fair)
     yield from timeout_findings(fair)
+    yield from priority_findings(fair)
+    yield from option_findings(fair)

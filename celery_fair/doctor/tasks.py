@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
 from celery_fair.app import Fair
+from celery_fair.doctor.beat import entries
 from celery_fair.doctor.finding import Finding, named, rule
 from celery_fair.errors import UnknownKind
-from celery_fair.policy.kinds import KINDS, Kind
+from celery_fair.policy.kinds import Kind
+from celery_fair.task import known_kind
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +42,34 @@ UNKNOWN_KIND: Final = rule(
     why="Publishing the task raises.",
     cure="Use one of the two kinds, interactive or batch.",
 )
+NO_LANE: Final = rule(
+    "F013",
+    "warning",
+    "a task's queue is mapped to no kind",
+    why="Such a queue is served as one of the default_kind, whatever kind its tasks have.",
+    cure="Map it in `queues` to the kind of its tasks, on workers and publishers alike.",
+)
+
+
+class Call(NamedTuple):
+    """A way in which a task is called, as far as the app says it."""
+
+    label: str
+    name: str
+    task: Any
+    asked: Any
+    queue: str | None
+
+    @property
+    def is_task(self) -> bool:
+        """Whether nothing else stands for it: a call's task is a finding of its own."""
+        return self.task is None or self.label == self.name
+
+    def kind(self, fair: Fair) -> Kind | None:
+        """The kind that somebody said; raises ``UnknownKind``."""
+        if self.asked is not None:
+            return known_kind(self.asked, self.label)
+        return fair.kind_of_task(self.name, self.task)
 
 
 def own_tasks(app: Any) -> dict[str, Any]:
@@ -49,47 +79,74 @@ def own_tasks(app: Any) -> dict[str, Any]:
 
 def task_findings(fair: Fair) -> Iterator[Finding]:
     unclassified: list[str] = []
-    lanes = {queue: kind for kind in KINDS for queue in fair.queues[kind]}
-    for name, task in own_tasks(fair.app).items():
+    for call in _calls(fair):
         try:
-            kind = fair.kind_of_task(name, task)
+            kind = call.kind(fair)
         except UnknownKind as error:
-            yield UNKNOWN_KIND.finding(str(error), [name])
+            yield UNKNOWN_KIND.finding(str(error), [call.label])
             continue
-        queue = _queue(fair, name, task)
-        lane = lanes.get(queue or "")
-        if kind is None and lane is None:
-            unclassified.append(name)
-        elif kind is not None and lane not in (None, kind):
-            yield _wrong_lane(name, kind, str(queue), str(lane))
+        lane = fair.lanes.get(call.queue)
+        if kind is None and lane is None and call.is_task:
+            unclassified.append(call.label)
+        elif kind is not None and call.queue is not None:
+            yield from _lane(fair, call.label, kind, call.queue)
     if unclassified:
         yield _unclassified(unclassified, fair.settings.default_kind)
 
 
-def _queue(fair: Fair, name: str, task: Any) -> str | None:
+def _calls(fair: Fair) -> Iterator[Call]:
+    """Each task as it is called without options, then what beat calls."""
+    tasks = own_tasks(fair.app)
+    for name, task in tasks.items():
+        yield Call(name, name, task, None, queue_of(fair, name, task))
+    for entry in entries(fair):
+        if entry.task.startswith(BUILT_IN):
+            continue
+        task, queue = tasks.get(entry.task), _name(entry.options.get("queue"))
+        if queue is None:
+            queue = queue_of(fair, entry.task, task)
+        is_other = "kind" in entry.options or "queue" in entry.options
+        if task is None or is_other:
+            yield Call(entry.label, entry.task, task, entry.options.get("kind"), queue)
+
+
+def _lane(fair: Fair, label: str, kind: Kind, queue: str) -> Iterator[Finding]:
+    lane = fair.lanes.get(queue)
+    if lane is None and kind != fair.settings.default_kind:
+        yield NO_LANE.finding(
+            f"{label} is {kind}, but its queue {queue!r} is mapped to no kind",
+            [label],
+            cure=f'Map it, queues={{"{kind}": […, "{queue}"]}}, on workers and publishers alike.',
+        )
+    elif lane not in (None, kind):
+        yield WRONG_LANE.finding(
+            f"{label} is {kind}, but its queue {queue!r} is mapped to {lane}", [label]
+        )
+
+
+def queue_of(fair: Fair, name: str, task: Any) -> str | None:
     """The queue that the decorator or the app's own routes name for a task."""
-    named_queue = getattr(task, "queue", None)
-    if named_queue is None:
-        named_queue = _routed(fair.app, name, task)
-    return getattr(named_queue, "name", named_queue)
+    own = getattr(task, "queue", None)
+    return _name(route_of(fair.app, name, task).get("queue") if own is None else own)
 
 
-def _routed(app: Any, name: str, task: Any) -> Any:
+def _name(queue: Any) -> str | None:
+    """The name of a queue that may be a ``kombu.Queue``."""
+    found = getattr(queue, "name", queue)
+    return found if isinstance(found, str) else None
+
+
+def route_of(app: Any, name: str, task: Any) -> Mapping[str, Any]:
+    """What the app's own routes say of a task that is called without arguments."""
     router = app.amqp.router
     if not getattr(router, "routes", None):
-        return None
+        return {}
     try:
         route = router.lookup_route(name, (), {}, {}, task)
     except Exception as error:  # a router may want arguments that only a real call has
         logger.debug("no route for %s: %r", name, error)
-        return None
-    return route if isinstance(route, str) else (route or {}).get("queue")
-
-
-def _wrong_lane(name: str, kind: Kind, queue: str, lane: str) -> Finding:
-    return WRONG_LANE.finding(
-        f"{name} is {kind}, but its queue {queue!r} is mapped to {lane}", [name]
-    )
+        return {}
+    return {"queue": route} if isinstance(route, str) else route or {}
 
 
 def _unclassified(names: list[str], default: Kind) -> Finding:
