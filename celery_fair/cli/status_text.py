@@ -16,6 +16,8 @@ from celery_fair.cli.words import ago, count, duration, percent, plural
 from celery_fair.policy.kinds import KINDS
 
 WINDOW = "waits: last 5 min"
+ROOM_FOR_QUANTILES = 66
+"""Columns of a terminal under which one figure of the waits must do."""
 GATE_STYLES = {"open": "green", "protected": "yellow"}
 
 
@@ -63,7 +65,9 @@ def _total(console: Console, everything: Mapping[str, Any], now: float) -> None:
 def _kinds(console: Console, kinds: Mapping[str, Any], bound: str = "") -> None:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
     table.add_column("", min_width=11)
-    for heading in ("in use", "held", "backlog", "wait p50", "p95", "p99"):
+    quantiles = ("p50", "p95", "p99") if console.width >= ROOM_FOR_QUANTILES else ("p95",)
+    waits = (f"wait {quantiles[0]}", *quantiles[1:])
+    for heading in ("in use", "held", "backlog", *waits):
         table.add_column(heading, justify="right", no_wrap=True)
     for kind in KINDS:
         part = kinds[kind]
@@ -73,10 +77,7 @@ def _kinds(console: Console, kinds: Mapping[str, Any], bound: str = "") -> None:
             str(part["running"]),
             count(part["held"]),
             count(part["backlog"]) if part["queues"] else "–",
-            *(
-                "–" if wait[name] is None else bound + duration(wait[name])
-                for name in ("p50", "p95", "p99")
-            ),
+            *("–" if wait[name] is None else bound + duration(wait[name]) for name in quantiles),
         )
     console.print(Padding(table, (0, 0, 0, 2), expand=False))
 
