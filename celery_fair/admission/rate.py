@@ -8,6 +8,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, Kind
+from celery_fair.policy.pace import possible_rate
 from celery_fair.worker.fleet import (
     FORGOTTEN_SECONDS,
     LOST_AFTER,
@@ -92,13 +93,8 @@ class Workers:
             for at, served, said in self._alive.values()
             if now - at <= self._patience and kind in served
         ]
-        means = [said[f"{kind}_mean_seconds"] for _, said in members]
-        known = [mean for mean in means if mean > 0]
-        if not known:
-            return None
-        usual = sum(known) / len(known)
-        return sum(
-            said["slots"] * self._part(kind, served) / (said[f"{kind}_mean_seconds"] or usual)
+        return possible_rate(
+            (said["slots"] * self._part(kind, served), said[f"{kind}_mean_seconds"])
             for served, said in members
         )
 

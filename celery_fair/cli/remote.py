@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from celery.exceptions import CeleryCommandException
@@ -82,6 +82,7 @@ def ask(
     timeout_seconds: float,
     destination: Sequence[str] | None = None,
     limit: int | None = None,
+    arguments: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """What each worker answers; empty if none does. Raises `Unreachable` and the like.
 
@@ -106,6 +107,7 @@ def ask(
                 destination=list(destination) if destination else None,
                 connection=connection,
                 limit=limit,
+                arguments=dict(arguments or {}),
             )
         except lost as error:
             raise Unreachable(url, error) from error

@@ -20,6 +20,20 @@ def fair_status(state: Any, **_: Any) -> dict[str, Any]:
     return collect(scheduler)
 
 
+@inspect_command(args=[("task_id", str)], signature="[TASK_ID]")
+def fair_explain(
+    state: Any, task_id: str | None = None, recent: int = 0, **_: Any
+) -> dict[str, Any]:
+    """Where a task is here, and why each kind waits."""
+    from celery_fair.worker.explaining import explain, explain_plain
+
+    scheduler = getattr(state.consumer.controller, "fair", None)
+    if scheduler is None:
+        found = {} if task_id is None else explain_plain(task_id)
+        return {"error": f"plain Celery, since {_reason(state.app)}", **found}
+    return explain(scheduler, task_id, recent)
+
+
 @control_command()
 def fair_watch(state: Any, **_: Any) -> dict[str, Any]:
     """Tell the facts of celery-fair in an event each second, for a minute."""

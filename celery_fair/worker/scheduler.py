@@ -16,6 +16,7 @@ from celery_fair.observe.events import Announcer
 from celery_fair.observe.facts import collect, tasks
 from celery_fair.observe.log import TaskLog
 from celery_fair.observe.record import Record
+from celery_fair.observe.starts import Starts
 from celery_fair.observe.timeline import Timeline
 from celery_fair.observer import GateChange
 from celery_fair.policy import Load, Policy
@@ -70,6 +71,7 @@ class Scheduler:
         self.copies = self.dispatcher.copies = Copies(lambda: fair.identity.state)
         self.drops = Drops(fair, self.dispatcher.counting.counts, self.copies.dropped)
         self.record, self.timeline = Record(monotonic()), Timeline(monotonic())
+        self.starts = Starts()
         fair.observers.add(self.dispatcher.counting.recent)
         self.task_log = TaskLog(c.hostname, self.settings.log_tasks)
         if self.settings.log_tasks:
@@ -232,6 +234,7 @@ class Scheduler:
             scene = self.policy.scene(interactive, batch, now)
             self.record.tick(scene, now)
             self.timeline.tick(scene, now)
+            self.starts.tick(self.dispatcher.dispatched, now)
 
     def _tell_change(self) -> None:
         view = self.policy.view(monotonic())

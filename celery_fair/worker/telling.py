@@ -6,6 +6,7 @@ import time
 from time import monotonic
 from typing import Any
 
+from celery_fair.headers import FairHeader
 from celery_fair.observer import TaskInfo
 from celery_fair.policy.kinds import Kind
 from celery_fair.worker import internals
@@ -34,8 +35,14 @@ def of_slot(slot: Slot, *, finished: bool) -> TaskInfo:
     )
 
 
+def of_request(kind: Kind, request: Any) -> TaskInfo:
+    """A task that Celery has, and that waits for something other than a slot."""
+    header = FairHeader.read(internals.message_of(request).headers)
+    return _info(kind, request, header.ready_at if header is not None else None, None)
+
+
 def _info(
-    kind: Kind, request: Any, ready_at: float | None, pulled_at: float, **more: Any
+    kind: Kind, request: Any, ready_at: float | None, pulled_at: float | None, **more: Any
 ) -> TaskInfo:
     return TaskInfo(
         kind=kind,

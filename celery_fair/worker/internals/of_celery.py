@@ -211,6 +211,16 @@ def known_requests() -> list[Any]:
     return list(state.requests.values())
 
 
+def known_request(id: str) -> Any:
+    """The request of that id in Celery's books, the last to come if there are several, or None."""
+    return state.requests.get(id)
+
+
+def is_active(request: Any) -> bool:
+    """Whether the pool has begun with a request, as Celery knows."""
+    return request in state.active_requests
+
+
 def count_no_more(request: Any) -> None:
     """Take a request that has ended out of Celery's books, as its own callbacks would."""
     state.task_ready(request)
