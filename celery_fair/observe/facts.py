@@ -54,7 +54,7 @@ def collect(scheduler: Scheduler, *, quantiles: bool = True) -> dict[str, Any]:
     dispatcher, sensor = scheduler.dispatcher, scheduler.measuring.sensor
     return {
         "version": celery_fair.__version__,
-        "mode": scheduler.settings.mode,
+        "mode": scheduler.switching.mode,
         "started_at": scheduler.started_at,
         "gate": {
             "mode": view.mode.value,

@@ -60,8 +60,12 @@ class AmqpWindow(Window):
         self._tally.add(message.delivery_tag)
 
     def starting(self, request: Any) -> None:
-        if internals.is_acked_early(request):
-            self._tally.leave(internals.message_of(request).delivery_tag)
+        message = internals.message_of(request)
+        if internals.is_acked_early(request) and message.channel is self.consumer.channel:
+            self._leave(message.delivery_tag)
+
+    def _leave(self, delivery_tag: int) -> None:
+        self._tally.leave(delivery_tag)
 
     def _count_settled(self) -> None:
         internals.count_settled(self.consumer.channel, self._tally.settle)
@@ -77,6 +81,10 @@ class AmqpWindow(Window):
     def thaw(self) -> None:
         self._resume()
         self._frozen = False
+
+    def rest(self) -> None:
+        self._paused.clear()
+        self._shut = self._keeps_some = False
 
     def settle(self) -> None:
         self._frozen = True
@@ -204,10 +212,9 @@ class AmqpConsumerWindow(AmqpWindow):
         if DELIVERY_COUNT in (message.headers or {}):
             self._counts_deliveries = True  # by the virtual host's default: no declaration tells
 
-    def starting(self, request: Any) -> None:
-        if internals.is_acked_early(request):
-            for tally in self._tallies.values():
-                tally.leave(internals.message_of(request).delivery_tag)
+    def _leave(self, delivery_tag: int) -> None:
+        for tally in self._tallies.values():
+            tally.leave(delivery_tag)
 
     def _count_settled(self) -> None:
         internals.count_settled(self.consumer.channel, self._settled, self._settling)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from threading import RLock
 from typing import Any
 
 from celery_fair.policy.kinds import Kind
@@ -55,6 +56,18 @@ class LaneConsumer:
 
     close = cancel
 
+    def rest(self) -> None:
+        """Stop consuming, and perhaps consume again later; what is under way is still delivered.
+
+        By another consumer of the connection, where that has taken over the queue.
+        """
+        for window in self._windows.values():
+            window.freeze()
+        for part in self._distinct():
+            part.cancel()
+        for window in self._windows.values():
+            window.rest()
+
     def consuming_from(self, queue: Any) -> bool:
         return any(part.consuming_from(queue) for part in self._distinct())
 
@@ -97,31 +110,53 @@ class LaneConsumer:
         return dict.fromkeys(self.parts.values())
 
 
-class LaneQoS:
-    """Stands where ``kombu.common.QoS`` stood: a figure for ``inspect stats`` that is never sent.
+class WorkerQoS:
+    """Stands where ``kombu.common.QoS`` stood, for the loop that has taken it once and for all.
 
-    Celery raises one shared count for each ETA task and lowers it when it fires; here a scheduled
-    request is known by its lane and takes no credit, so there is nothing to raise.
+    Celery raises one shared count for each ETA task and lowers it when it fires. In lanes a
+    scheduled request is known by its lane and takes no credit, so that there is nothing to raise:
+    the count is a figure for ``inspect stats`` that is never sent. While ``of_celery`` is there, it
+    is that one's.
     """
 
-    def __init__(self, on_scheduled: Callable[[], None]) -> None:
-        self.value = self.prev = 0
+    def __init__(self, on_scheduled: Callable[[], None], of_celery: Any = None) -> None:
+        self.of_celery = of_celery
+        self._shown = 0
         self._on_scheduled = on_scheduled
-        self._mutex: Any = None  # assigned by Celery's Evloop
+        self._mutex: Any = RLock()  # Celery's ``Evloop`` puts another in its place
+
+    @property
+    def value(self) -> int:
+        return self._shown if self.of_celery is None else int(self.of_celery.value)
+
+    @value.setter
+    def value(self, count: int) -> None:
+        if self.of_celery is None:
+            self._shown = count
+        else:
+            self.of_celery.value = count
+
+    @property
+    def prev(self) -> int | None:
+        return self._shown if self.of_celery is None else self.of_celery.prev
 
     def show(self, count: int) -> None:
         """Set the figure; equal to ``prev``, so that the event loop never sends it."""
-        self.value = self.prev = count
+        self._shown = count
 
     def increment_eventually(self, n: int = 1) -> int:
+        if self.of_celery is not None:
+            return int(self.of_celery.increment_eventually(n))
         self._on_scheduled()
-        return self.value
+        return self._shown
 
     def decrement_eventually(self, n: int = 1) -> int:
-        return self.value
+        if self.of_celery is not None:
+            return int(self.of_celery.decrement_eventually(n))
+        return self._shown
 
     def update(self) -> int:
-        return self.value
+        return self._shown if self.of_celery is None else int(self.of_celery.update())
 
     def set(self, pcount: int) -> int:
-        return pcount
+        return pcount if self.of_celery is None else int(self.of_celery.set(pcount))

@@ -11,6 +11,7 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
+from celery_fair.headers import FairHeader
 from celery_fair.observe.endings import DUPLICATE
 from celery_fair.observer import Observers
 from celery_fair.policy import Policy
@@ -58,6 +59,8 @@ class Dispatcher:
         self.given_back = dict.fromkeys(KINDS, 0)
         self.would_have_held = dict.fromkeys(KINDS, 0)
         """Observe mode: requests that were passed on, and would have had to wait here."""
+        self.enforcing = True
+        """False while Celery's own consumer pulls, and all that arrives is passed on at once."""
         self.lanes: Mapping[Kind, Lane] = {}
         self.windows: Mapping[Kind, Window] = {}
         self.spare = 0
@@ -205,17 +208,18 @@ class Dispatcher:
     def _pump(self) -> None:
         while True:
             self._pump_again = False
-            self._take_note_of_finished()
+            self.note_finished()
             if self.timing_out.has_failed:
                 self._settle_timed_out()
-            if self.pool.is_running() and self._dispatch():
+            if self.enforcing and self.pool.is_running() and self._dispatch():
                 self.wake()
                 break
             if not self._pump_again and not self.slots.finished:
                 break
         self.grant()
 
-    def _take_note_of_finished(self) -> None:
+    def note_finished(self) -> None:
+        """Tell the policy and the counts of the slots that were given back; the lock is held."""
         finished, finish = self.slots.finished, self.policy.finish
         while finished:
             slot = finished.popleft()
@@ -239,7 +243,7 @@ class Dispatcher:
     def settle(self) -> None:
         """Have all counted that has happened until now."""
         with self.lock:
-            self._take_note_of_finished()
+            self.note_finished()
             self.counting.settle()
 
     def _tell_end(self, slot: Slot) -> None:
@@ -325,26 +329,56 @@ class Dispatcher:
         try:
             process(request)
         except BaseException:
-            request.fair_slot.release()
+            if hasattr(request, "fair_slot"):
+                request.fair_slot.release()
             raise
-        if internals.was_revoked(request):
+        if internals.was_revoked(request) and hasattr(request, "fair_slot"):
             request.fair_slot.withdraw()
+
+    def pass_on(self, request: Any) -> None:
+        """Hand a request to Celery as it came; its slot counts from when the pool takes it."""
+        self._process_task(request)
 
     def apply_async(self, apply: Callable[..., Any], *args: Any, **options: Any) -> Any:
         """``pool.apply_async``, so that a task's slot is given back when its job has ended."""
         request = internals.request_of(options.get("callback"))
         slot = getattr(request, "fair_slot", None)
         if slot is None:
-            return apply(*args, **options)
+            if not internals.is_request(request):
+                return apply(*args, **options)
+            slot = self._slot_of_passed_on(request)
         limit = self.time_limits.get(slot.kind)
         if limit is not None and options.get("timeout") is None:
             options["timeout"] = limit
         return self.pool.apply(apply, slot, args, options)
 
+    def _slot_of_passed_on(self, request: Any) -> Slot:
+        """Take a slot for what came by Celery's own way: there its message's place was unknown."""
+        (kind, _), now, epoch = self.kind_and_copy(request), monotonic(), time.time()
+        _, ready_at, _ = self.arrivals.stamps(internals.message_of(request).headers, epoch)
+        known = None if ready_at == epoch else ready_at  # it says nothing of when it was published
+        slot = self.slots.take(kind, request, now, now, known, self.policy.mode)
+        self.counting.started.append(slot)
+        self.note_finished()
+        self.policy.start(kind, now)
+        self.dispatched[kind] += 1
+        if "dispatched" in self.observers.hooks:
+            self.observers.tell("dispatched", telling.of_slot(slot, finished=False))
+        return slot
+
+    def kind_and_copy(self, request: Any) -> tuple[Kind, str | None]:
+        """What a request's header says, else the kind of the queue that it came by."""
+        header = FairHeader.read(internals.message_of(request).headers)
+        if header is not None:
+            return header.kind, header.once
+        return self.kind_of_queue(request.delivery_info.get("routing_key") or ""), None
+
     # --- credit
 
     def grant(self) -> None:
         """Hand the policy's credits to the lanes, and the lanes' room to the broker."""
+        if not self.enforcing:
+            return
         now = monotonic()
         granting = (self.policy.credits(now), self.spare, self.policy.reserve, self.probing.kinds)
         if granting != self._granted:

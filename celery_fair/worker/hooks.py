@@ -11,6 +11,7 @@ from celery_fair.worker import internals
 from celery_fair.worker.adopting import adopt
 from celery_fair.worker.dispatcher import Dispatcher
 from celery_fair.worker.fronts import WorkerFronts
+from celery_fair.worker.observing import Observing
 
 
 class Hooks:
@@ -24,11 +25,12 @@ class Hooks:
         self._c = c
         self._dispatcher = dispatcher
         self._fronts = WorkerFronts(c)
+        self._replaced: list[tuple[str, Any]] = []
+        self.on_lost: Callable[[], None] = lambda: None
 
-    def observe(self) -> None:
-        """Count what passes by."""
+    def install(self) -> None:
+        """Count what passes by, and know of what comes and goes."""
         c, pool, dispatcher = self._c, self._c.pool, self._dispatcher
-        c.on_task_request = dispatcher.on_task_request
         c.update_strategies = _around(self._update_strategies, c.update_strategies)
         c.add_task_queue = _around(self._add_task_queue, c.add_task_queue)
         c.cancel_task_queue = _around(self._cancel_task_queue, c.cancel_task_queue)
@@ -36,18 +38,28 @@ class Hooks:
         pool.apply_async = _around(dispatcher.apply_async, pool.apply_async)
         if c.hub is not None:
             c.hub.reset = _around(self._reset_hub, c.hub.reset)
-
-    def enforce(self) -> None:
-        """Hold what arrives, and know what waits for its time or its rate."""
-        self.observe()
-        c = self._c
-        c.apply_eta_task = _around(self._apply_eta_task, c.apply_eta_task)
-        c._limit_task = _around(self._limit_task, c._limit_task)
-        c._limit_post_eta = _around(self._limit_post_eta, c._limit_post_eta)
-        internals.process_parked_with(c.controller, self._dispatcher.process_task)
+        internals.process_parked_with(c.controller, dispatcher.process_task)
         c.on_connection_error_after_connected = _around(
             self._on_connection_error, c.on_connection_error_after_connected
         )
+
+    def enforce(self) -> None:
+        """Hold what arrives, and know what waits for its time or its rate."""
+        self.observe(self._dispatcher)
+        for name in ("apply_eta_task", "_limit_task", "_limit_post_eta"):
+            wrapper = getattr(self, f"_{name.lstrip('_')}")
+            self._replace(name, _around(wrapper, getattr(self._c, name)))
+
+    def observe(self, receiver: Dispatcher | Observing) -> None:
+        """Have ``receiver`` given what arrives, and leave all else to Celery."""
+        while self._replaced:
+            name, before = self._replaced.pop()
+            setattr(self._c, name, before)
+        self._replace("on_task_request", receiver.on_task_request)
+
+    def _replace(self, name: str, value: Callable[..., Any]) -> None:
+        self._replaced.append((name, getattr(self._c, name)))
+        setattr(self._c, name, value)
 
     def _update_strategies(self, update: Callable[[], None]) -> None:
         """What ``Tasks.start`` does first: after it, queues are declared and QoS is chosen."""
@@ -114,7 +126,7 @@ class Hooks:
 
     def _on_connection_error(self, handle: Callable[[Any], None], error: Any) -> None:
         """Hold nothing more, before Celery cleans up what is left of the connection."""
-        self._dispatcher.disconnect()
+        self.on_lost()
         handle(error)
 
     def _on_close(self, close: Callable[[], None]) -> None:

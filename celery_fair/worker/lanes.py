@@ -172,6 +172,10 @@ class Lane:
         """Remove the messages received before that time of which ``takes`` is true."""
         return self._take([h for h in self.held if h.received_at < received_at and takes(h)])
 
+    def take_all(self) -> list[Held]:
+        """Remove every message that is held."""
+        return self._take(list(self.held))
+
     def take_overdue(self, now: float) -> list[Held]:
         """Remove the messages whose deadline has passed."""
         had_room = self.room() > 0

@@ -108,7 +108,8 @@ class Puller:
         queues: dict[Kind, list[Any]] = {kind: [] for kind in KINDS}
         for queue in stock.queues:
             queues[self._kind_of_queue(queue.name)].append(queue)
-        channels = {INTERACTIVE: stock.channel, BATCH: self._batch_channel(stock.channel)}
+        own = self._c.connection.default_channel
+        channels = {INTERACTIVE: own, BATCH: self._batch_channel(own)}
         return {
             kind: self._c.app.amqp.Consumer(
                 channels[kind],

@@ -22,7 +22,6 @@ from celery_fair.observer import GateChange
 from celery_fair.policy import Load, Policy
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS, Kind
 from celery_fair.worker import internals
-from celery_fair.worker.consumer import LaneQoS
 from celery_fair.worker.copies import Copies
 from celery_fair.worker.deadlines import Deadlines
 from celery_fair.worker.dispatcher import Dispatcher
@@ -31,9 +30,9 @@ from celery_fair.worker.holding import Holding
 from celery_fair.worker.hooks import Hooks
 from celery_fair.worker.lanes import Lane
 from celery_fair.worker.measuring import Measuring
-from celery_fair.worker.observing import ObservingDispatcher
 from celery_fair.worker.pools import adapt
 from celery_fair.worker.pulling import Puller, Pulling
+from celery_fair.worker.switching import Switching
 from celery_fair.worker.waker import Waker
 
 logger = logging.getLogger(__name__)
@@ -55,19 +54,12 @@ class Scheduler:
         self.started_at = time.time()
         self.pool = adapt(c.pool)
         self.policy = self._make_policy(c)
-        self.observing = self.settings.mode == "observe"
-        if not self.observing:  # before the pool forks
-            fair.fronts.served = True
+        if self.settings.mode == "enforce":  # before the pool forks
             fair.retrying.open()
-        make = ObservingDispatcher if self.observing else Dispatcher
-        self.dispatcher = make(
+        self.dispatcher = Dispatcher(
             self.policy, self.pool, c.on_task_request, self._call_later, fair.kind_of_queue
         )
         self.dispatcher.observers = self.dispatcher.timing_out.observers = fair.observers
-        if not self.observing:
-            self.dispatcher.time_limits = self.settings.time_limits
-            self.dispatcher.probing.deadlines = deadlines = Deadlines(self.settings.timeouts)
-            deadlines.learn(c.app.tasks)
         self.copies = self.dispatcher.copies = Copies(lambda: fair.identity.state)
         self.drops = Drops(fair, self.dispatcher.counting.counts, self.copies.dropped)
         self.record, self.timeline = Record(monotonic()), Timeline(monotonic())
@@ -98,8 +90,10 @@ class Scheduler:
         self.pulling: Pulling | None = None
         self._timer_entry: Any = None
         self._audited_at = self._recounted_at = 0.0
-        hooks = Hooks(c, self.dispatcher)
-        (hooks.observe if self.observing else hooks.enforce)()
+        self.switching = Switching(
+            c, fair, self.dispatcher, self.puller, Hooks(c, self.dispatcher), self._switched
+        )
+        self._follow_mode()
 
     def _make_policy(self, c: Any) -> Policy:
         settings = self.settings.policy(prefetch_multiplier=c.prefetch_multiplier)
@@ -122,22 +116,33 @@ class Scheduler:
         c = self.c
         self.holding.connect()
         self.dispatcher.watch_runs(self.holding.patience_seconds, self.holding.ran)
-        if self.observing:
-            self.pulling = self.puller.leave_to_celery()
-        else:
-            self.pulling = self.puller.build()
-            c.task_consumer = self.pulling.consumer
-            c.qos = LaneQoS(self.puller.scheduled)
-            internals.keep_prefetch(c)
-        if c.hub is None and self.pool.one_task_a_turn:
-            self.dispatcher.confine_to_this_thread()
-        if c.hub is None and all(window.looks for window in self.pulling.windows.values()):
-            self.dispatcher.give_back_in_this_thread()
+        pulling = self.switching.connect()
         self.measuring.connect()
-        self.dispatcher.connect(self.pulling.lanes, self.pulling.windows)
-        self._queues_changed()
+        self._serve(pulling)
         self.copies.loop_begins(self.dispatcher.slots, runs_tasks=self.pool.one_task_a_turn)
         self._timer_entry = c.timer.call_repeatedly(TICK_SECONDS, self.tick)
+
+    def _switched(self, pulling: Pulling) -> None:
+        """The worker has changed its mode, over the same connection."""
+        self._follow_mode()
+        self._serve(pulling)
+
+    def _follow_mode(self) -> None:
+        """What ends tasks before their time, or after it, is enforced too."""
+        enforcing = self.switching.enforcing
+        self.dispatcher.time_limits = self.settings.time_limits if enforcing else {}
+        self.dispatcher.probing.deadlines = Deadlines(self.settings.timeouts if enforcing else {})
+        self.dispatcher.probing.deadlines.learn(self.c.app.tasks if enforcing else {})
+
+    def _serve(self, pulling: Pulling) -> None:
+        """Pull and start tasks in this way from now on."""
+        self.pulling = pulling
+        if self.c.hub is None and self.pool.one_task_a_turn:
+            self.dispatcher.confine_to_this_thread()
+        if self.c.hub is None and all(window.looks for window in pulling.windows.values()):
+            self.dispatcher.give_back_in_this_thread()
+        self.dispatcher.connect(pulling.lanes, pulling.windows)
+        self._queues_changed()
 
     def register_with_event_loop(self, hub: Any) -> None:
         """The loop starts, with no readers left from an earlier connection."""
@@ -182,7 +187,7 @@ class Scheduler:
             if now - self._audited_at >= AUDIT_SECONDS:
                 self._audited_at = now
                 self._audit()
-            if now - self._recounted_at >= RECOUNT_SECONDS and not self.observing:
+            if now - self._recounted_at >= RECOUNT_SECONDS and self.switching.enforcing:
                 self._recounted_at = now
                 self._recount_scheduled()
             self.holding.look(self.dispatcher.slots, now)
@@ -229,7 +234,7 @@ class Scheduler:
         changed = self.policy.observe(self.load(now), now)
         if changed is not None:
             self._tell_change()
-        if not self.observing:
+        if self.switching.enforcing:
             interactive, batch = (len(self.lanes[kind]) for kind in (INTERACTIVE, BATCH))
             scene = self.policy.scene(interactive, batch, now)
             self.record.tick(scene, now)

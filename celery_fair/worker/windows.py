@@ -51,6 +51,9 @@ class Window:
     def finish(self) -> None:
         """Celery is about to stop consuming: hold what is under way, or nobody will have it."""
 
+    def rest(self) -> None:
+        """Celery has stopped consuming, and may begin anew later."""
+
     def settle(self) -> None:
         """The connection is lost and about to be closed."""
 

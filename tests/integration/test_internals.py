@@ -68,6 +68,29 @@ def test_the_pool_is_given_a_bound_method_of_the_request():
     assert "_message" in Request.__slots__ or "self._message" in source(Request.__init__)
 
 
+def test_a_connection_has_a_default_channel_that_can_be_another(channel):
+    connection = channel.connection.client
+    first = connection.default_channel
+    assert internals.renew_default_channel(connection) is connection.default_channel
+    assert connection.default_channel is not first
+
+
+def test_celerys_own_step_makes_its_consumer_and_its_window():
+    made = source(Tasks.start)
+    assert "c.task_consumer = c.app.amqp.TaskConsumer(" in made
+    assert "c.qos = QoS(" in made
+    assert "c.connection.default_channel.basic_qos(" in made
+    assert ".consume()" not in made
+
+
+def test_a_rate_limit_keeps_its_requests_in_a_bucket():
+    bucket = Consumer.bucket_for_task(None, Mock(rate_limit="1/m"))
+    bucket.add(("a request", 1))
+    buckets = Mock(task_buckets={"limited": bucket, "unlimited": None})
+    assert internals.limited_requests(buckets) == ["a request"]
+    assert "bucket.add((request, tokens))" in source(Consumer._limit_task)
+
+
 def test_a_revoked_request_says_so():
     assert "_already_revoked" in source(Request.revoked)
     assert "except TaskRevokedError" in source(WorkController._process_task)

@@ -16,6 +16,8 @@ from celery.worker.consumer.tasks import Tasks
 from celery.worker.request import Request
 from kombu.utils.encoding import safe_repr
 
+from celery_fair.worker.internals.of_kombu import renew_default_channel
+
 RESULT_READER = "_recv_message"
 """The generator of ``AsynPool``'s ``ResultHandler``, which stays with the loop until it has all."""
 RESULT_SECONDS = 1.0
@@ -26,6 +28,11 @@ LONGEST_KEY = 255
 def request_of(callback: Any) -> Any:
     """The ``Request`` whose bound method ``callback`` is (``Request.execute_using_pool``)."""
     return getattr(callback, "__self__", None)
+
+
+def is_request(job_owner: Any) -> bool:
+    """Whether what ``request_of`` has found is a ``Request``: a pool runs other jobs too."""
+    return hasattr(job_owner, "_message")
 
 
 def message_of(request: Any) -> Any:
@@ -172,6 +179,12 @@ def scheduled_requests(timer: Any) -> list[Any]:
     ]
 
 
+def limited_requests(consumer: Any) -> list[Any]:
+    """The requests that wait for their task's rate limit."""
+    buckets = [bucket for bucket in list(consumer.task_buckets.values()) if bucket is not None]
+    return [request for bucket in buckets for request, _ in list(bucket.contents)]
+
+
 def is_flagged_revoked(request: Any) -> bool:
     """Whether the id was revoked; ``Request.revoked`` asks more, and announces what it finds."""
     return request.id in state.revoked
@@ -286,6 +299,15 @@ def finish_results(hub: Any) -> None:
                 while time.monotonic() < deadline:
                     next(reader)
                     time.sleep(0.001)
+
+
+def consume_as_celery(consumer: Any) -> None:
+    """Have Celery's own step make ``task_consumer`` and ``qos`` anew, on a channel without gates.
+
+    What it does at each connection; its consumer is declared, and not yet consumed.
+    """
+    renew_default_channel(consumer.connection)
+    next(step for step in consumer.steps if type(step) is Tasks).start(consumer)
 
 
 def keep_prefetch(consumer: Any) -> None:

@@ -62,6 +62,15 @@ def return_to_broker(message: Any) -> None:
     message._state = "REQUEUED"
 
 
+def renew_default_channel(connection: Any) -> Any:
+    """Give ``connection`` another default channel, and return it; the last one stays open.
+
+    Messages that came by the last one are acknowledged there.
+    """
+    connection._default_channel = None
+    return connection.default_channel
+
+
 def active_queues(consumer: Any) -> list[str]:
     """The names of the queues that ``consumer`` was asked to consume from."""
     return list(consumer._active_tags)

@@ -13,6 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import psutil
 from celery import Celery
 from celery.contrib.testing.worker import start_worker
 
@@ -35,6 +36,16 @@ def ask(app: Celery, hostname: str, command: str = "fair_status") -> dict[str, A
     return replies[0][hostname] if replies else None
 
 
+def change_mode(app: Celery, hostname: str, mode: str) -> None:
+    """Tell a worker to observe, or to enforce, and wait until it does."""
+    app.control.broadcast("switch_to", arguments={"mode": mode}, destination=[hostname])
+    wait_until(
+        lambda: (ask(app, hostname) or {}).get("mode") == mode,
+        f"{hostname} to be in mode {mode}",
+        timeout=PATIENCE_SECONDS,
+    )
+
+
 def publish(app: Celery, name: str, labels: Iterable[str], *args: object, **options: Any) -> None:
     """Publish a task of ``tests.apps.mixed`` once for each label."""
     with app.producer_or_acquire() as producer:
@@ -44,6 +55,16 @@ def publish(app: Celery, name: str, labels: Iterable[str], *args: object, **opti
 
 def labels(prefix: str, count: int) -> list[str]:
     return [f"{prefix}{number}" for number in range(count)]
+
+
+def cut_workers(server: Any, broker: Broker) -> None:
+    """Kill the workers' connections, as a failover would, and spare this process's."""
+    database = int(broker.url.rsplit("/", 1)[1])
+    ours = {connection.laddr.port for connection in psutil.Process().net_connections()}
+    with server.client(database) as client:
+        for one in client.client_list():
+            if int(one["db"]) == database and int(one["addr"].rsplit(":", 1)[1]) not in ours:
+                client.client_kill_filter(_id=one["id"])
 
 
 # what a journal says
@@ -179,6 +200,23 @@ class Site:
 
     def log_text(self) -> str:
         return self.log.read_text() if self.log.exists() else ""
+
+    @property
+    def hostname(self) -> str:
+        """The name of the worker's node."""
+        if self.worker is not None:
+            return self.worker.hostname
+        return next(iter(self.app.control.ping(timeout=REPLY_SECONDS, limit=1)[0]))
+
+    def change_mode(self, mode: str) -> None:
+        change_mode(self.app, self.hostname, mode)
+
+    def at_rest(self) -> dict[str, Any] | None:
+        """What the worker says of itself, once it holds and runs nothing."""
+        report = ask(self.app, self.hostname)
+        if report is None or any(k["running"] or k["held"] for k in report["kinds"].values()):
+            return None
+        return report
 
     @contextlib.contextmanager
     def stopped(self) -> Iterator[None]:

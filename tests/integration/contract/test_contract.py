@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from tests.brokers.waiting import wait_until
 from tests.integration.contract.site import (
     Site,
     labels,
@@ -102,3 +103,26 @@ def test_a_warm_restart_ends_every_message_once(site: Site):
     starts = Counter(entry.label for entry in site.entries("p5-") if entry.event == "start")
     assert set(starts) == {*labels("p5-b", 10), *labels("p5-i", 10)}
     assert set(starts.values()) == {1}
+
+
+def test_a_change_of_mode_loses_nothing_and_repeats_nothing(site: Site):
+    """P5, over changes in the middle of the work; late acks go to the channel they came by."""
+    if site.staged or not site.app.connection().supports_exchange_type("fanout"):
+        pytest.skip("this worker can't be told anything")
+    site.publish("b.late", labels("m-late", 8), 0.05)
+    site.publish("b.sleep", labels("m-b", 16), 0.05)
+    site.publish("i.sleep", labels("m-eta", 2), countdown=1)
+    site.wait_finished("m-b", 1)
+    site.change_mode("observe")
+    site.publish("b.late", labels("m-late2", 8), 0.05)
+    site.publish("b.sleep", labels("m-due", 2), countdown=1)
+    site.publish("i.sleep", labels("m-i", 4))
+    site.wait_finished("m-late2", 1)
+    site.change_mode("enforce")
+    site.publish("i.sleep", labels("m-last", 4))
+    site.wait_finished("m-", 44)
+    starts = Counter(entry.label for entry in site.entries("m-") if entry.event == "start")
+    assert len(starts) == 44
+    assert set(starts.values()) == {1}
+    report = wait_until(site.at_rest, "every slot to be free again")
+    assert report["slots"]["audited"] == 0

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 
-import psutil
 import pytest
 
 from tests.apps import mixed
 from tests.brokers.waiting import wait_until
-from tests.integration.contract.site import ask, labels, most_at_once, publish, runs
+from tests.integration.contract.site import ask, cut_workers, labels, most_at_once, publish, runs
 
 SLOTS = 3
 
@@ -118,7 +117,7 @@ def test_a_queue_added_at_run_time_survives_a_lost_connection(
     )
     app.control.add_consumer("imports", destination=[worker.hostname], reply=True, timeout=5)
     app.control.cancel_consumer("celery.batch", destination=[worker.hostname], reply=True)
-    _cut(shared_redis, broker)
+    cut_workers(shared_redis, broker)
     wait_until(
         lambda: "Connection to broker lost" in worker.log_text(), "the worker to notice", timeout=20
     )
@@ -128,16 +127,6 @@ def test_a_queue_added_at_run_time_survives_a_lost_connection(
     queues = ask(app, worker.hostname)["kinds"]["batch"]["queues"]
     app.close()
     assert queues == ["imports"]
-
-
-def _cut(server, broker):
-    """Kill the worker's connections, as a failover would, and spare this process's."""
-    database = int(broker.url.rsplit("/", 1)[1])
-    ours = {connection.laddr.port for connection in psutil.Process().net_connections()}
-    with server.client(database) as client:
-        for one in client.client_list():
-            if int(one["db"]) == database and int(one["addr"].rsplit(":", 1)[1]) not in ours:
-                client.client_kill_filter(_id=one["id"])
 
 
 @pytest.mark.brokers("redis", "rabbitmq")

@@ -50,7 +50,9 @@ class Rig:
         self._tag += 1
         tags = self.consumer._active_tags
         info = {"consumer_tag": to or tags[queue or next(iter(tags))]}
-        message = SimpleNamespace(delivery_tag=self._tag, delivery_info=info, headers={})
+        message = SimpleNamespace(
+            delivery_tag=self._tag, delivery_info=info, headers={}, channel=self.consumer.channel
+        )
         self.window.delivered(message)
         self.lane.hold(message, 0.0, None, 0.0)
         return self._tag

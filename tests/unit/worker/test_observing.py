@@ -10,7 +10,8 @@ import pytest
 
 from celery_fair.policy import Policy, PolicySettings
 from celery_fair.policy.kinds import BATCH, INTERACTIVE
-from celery_fair.worker.observing import ObservingDispatcher
+from celery_fair.worker.dispatcher import Dispatcher
+from celery_fair.worker.observing import Observing
 from celery_fair.worker.pools import Pool
 
 SLOTS, RESERVE = 4, 1
@@ -45,13 +46,15 @@ class Worker:
         self.policy = Policy(settings, slots=SLOTS, now=monotonic())
         self.order = []
         self.jobs = []
-        self.dispatcher = ObservingDispatcher(
+        self.dispatcher = Dispatcher(
             self.policy,
             FakePool(),
             self._process,
             lambda seconds, callback: None,
             lambda queue: BATCH if queue == "celery.batch" else INTERACTIVE,
         )
+        self.dispatcher.enforcing = False
+        self.observing = Observing(self.dispatcher)
 
     def _process(self, request):
         self.order.append(request)
@@ -61,7 +64,7 @@ class Worker:
 
     def receive(self, *requests):
         for request in requests:
-            self.dispatcher.on_task_request(request)
+            self.observing.on_task_request(request)
 
     def complete(self):
         for job in self.jobs:

@@ -1,0 +1,105 @@
+"""``mode`` changes while a worker runs: what it does then, and after a reconnect."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import pytest
+
+from tests.apps import mixed
+from tests.brokers.waiting import wait_until
+from tests.integration.contract.site import ask, change_mode, cut_workers, labels, publish
+
+SLOTS = 2
+FAIR = {"queues": {"batch": ["celery.batch", "imports"]}, "reserve": 1}
+
+
+@pytest.fixture
+def app(broker):
+    app = mixed.make_app(broker, fair=FAIR)
+    yield app
+    app.close()
+
+
+@pytest.fixture
+def start(start_worker):
+    def start(mode, **options):
+        env = {"CELERY_CONF": json.dumps({"fair": FAIR}), "CELERY_FAIR__MODE": mode}
+        return start_worker("tests.apps.mixed", env=env, concurrency=SLOTS, **options)
+
+    return start
+
+
+@pytest.mark.brokers("redis", "rabbitmq")
+def test_an_observing_worker_enforces_as_soon_as_it_is_told(start, app, journal):
+    """What it has prefetched is Celery's still; of all that comes after, batch gives way."""
+    worker = start("observe", pool="prefork")
+    publish(app, "b.sleep", labels("b", 40), 0.1)
+    journal.wait_started("b1")
+    change_mode(app, worker.hostname, "enforce")
+    journal.wait_finished("b12")  # Celery had prefetched 2 × 4, and as many more by then
+    publish(app, "i.sleep", labels("i", 3))
+    journal.wait_count(43, timeout=40)
+    order = [label for label in journal.started() if label.startswith(("i", "b"))]
+    assert order.index("i2") < len(order) - 15, order
+    assert ask(app, worker.hostname)["slots"]["audited"] == 0
+
+
+@pytest.mark.brokers("redis", "rabbitmq")
+def test_an_enforcing_worker_is_plain_celery_as_soon_as_it_is_told(start, app, journal):
+    worker = start("enforce")
+    publish(app, "b.sleep", labels("b", 30), 0.15)
+    journal.wait_started("b1")
+    change_mode(app, worker.hostname, "observe")
+    # With a reserve of one slot of two there would never be two at once.
+    wait_until(lambda: len(journal.running()) == SLOTS, "batch in every slot", timeout=20)
+    publish(app, "i.sleep", ["i0"])
+    journal.wait_count(31, timeout=40)
+    assert Counter(journal.started()).most_common(1)[0][1] == 1
+    stats = ask(app, worker.hostname, "stats")
+    assert stats["prefetch_count"] == SLOTS * 4  # Celery's own again
+
+
+@pytest.mark.brokers("redis")
+def test_a_mode_outlives_a_lost_connection_and_knows_the_queues_of_the_other(
+    shared_redis, broker, start, app, journal
+):
+    worker = start("enforce", queues="celery,celery.batch")
+    change_mode(app, worker.hostname, "observe")
+    app.control.add_consumer("imports", destination=[worker.hostname], reply=True, timeout=5)
+    change_mode(app, worker.hostname, "enforce")
+    publish(app, "b.sleep", ["added"], queue="imports")
+    journal.wait_finished("added")
+    assert "imports" in ask(app, worker.hostname)["kinds"]["batch"]["queues"]
+    app.control.cancel_consumer("celery.batch", destination=[worker.hostname], reply=True)
+    change_mode(app, worker.hostname, "observe")
+    cut_workers(shared_redis, broker)
+    wait_until(lambda: "Connection to broker lost" in worker.log_text(), "it to notice", timeout=20)
+    publish(app, "b.sleep", ["cancelled"])
+    publish(app, "b.sleep", ["imported"], queue="imports")
+    journal.wait_finished("imported", timeout=30)
+    assert ask(app, worker.hostname)["mode"] == "observe"
+    assert "cancelled" not in journal.started()
+
+
+@pytest.mark.brokers("redis", "rabbitmq")
+def test_changing_again_and_again_loses_nothing(start, app, journal):
+    """Late acks have to reach the channel that their message came by."""
+    worker = start("observe", pool="prefork")
+    publish(app, "b.late", labels("b", 60), 0.05)
+    publish(app, "i.late", labels("i", 60), 0.05)
+    for turn in range(10):
+        journal.wait_count(10 * (turn + 1), timeout=40)
+        change_mode(app, worker.hostname, ("enforce", "observe")[turn % 2])
+    journal.wait_count(120, timeout=40)
+    started = Counter(journal.started())
+    assert len(started) == 120
+    assert set(started.values()) == {1}
+    rest = wait_until(lambda: _at_rest(app, worker), "no slot to be in use")
+    assert rest["slots"]["audited"] == 0
+
+
+def _at_rest(app, worker):
+    report = ask(app, worker.hostname)
+    return None if any(kind["running"] for kind in report["kinds"].values()) else report
