@@ -88,7 +88,7 @@ def _kind(scheduler: Scheduler, kind: Kind, facts: dict[str, Any], now: float) -
 
 def why(scheduler: Scheduler, kind: Kind, now: float) -> tuple[Reason, float | None] | None:
     """What a kind waits for this instant, and since when; None if nothing of it waits."""
-    if scheduler.observing:
+    if not scheduler.switching.enforcing:
         return Reason.OBSERVING, None
     interactive, batch = (len(scheduler.lanes.get(kind, ())) for kind in KINDS)
     reason = why_waits(kind, scheduler.policy.scene(interactive, batch, now))
