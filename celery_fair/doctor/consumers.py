@@ -38,7 +38,7 @@ def plain_workers(fair: Fair, replies: Replies) -> dict[str, list[str]]:
     return {
         node: sorted(queues & ours)
         for node, queues in replies.queues.items()
-        if node not in replies.reports and queues & ours
+        if queues & ours and node not in replies.reports and node not in replies.unheard
     }
 
 
@@ -46,7 +46,11 @@ def _not_consumed(fair: Fair, replies: Replies) -> Iterator[Finding]:
     for kind in KINDS:
         missing = [queue for queue in fair.queues[kind] if queue not in replies.consumed]
         if missing:
-            yield NOT_CONSUMED.finding(f"No worker consumes {named(missing)} ({kind})", missing)
+            waiting = sum(replies.waiting.get(queue, 0) for queue in missing)
+            left = f", where {waiting} wait" if waiting else ""
+            yield NOT_CONSUMED.finding(
+                f"No worker consumes {named(missing)} ({kind}){left}", missing
+            )
 
 
 def _plain_workers(fair: Fair, replies: Replies) -> Iterator[Finding]:

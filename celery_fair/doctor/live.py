@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+import logging
+from collections.abc import Callable, Iterator
+from typing import Final
 
 from celery_fair.app import Fair
+from celery_fair.doctor.clocks import clock_findings
 from celery_fair.doctor.consumers import consumer_findings
 from celery_fair.doctor.differences import difference_findings
 from celery_fair.doctor.finding import Finding, rule
-from celery_fair.doctor.queues import GREENLETS, slow_greenlets
+from celery_fair.doctor.gates import gate_findings
+from celery_fair.doctor.losses import loss_findings
+from celery_fair.doctor.plain import celery_findings
+from celery_fair.doctor.redis import redis_findings
 from celery_fair.doctor.replies import Replies
+from celery_fair.doctor.reserves import reserve_findings
+from celery_fair.doctor.runs import run_findings
+from celery_fair.doctor.stranded import kind_findings, stranded_findings
+
+logger = logging.getLogger(__name__)
 
 UNREACHABLE: Final = rule(
     "F101",
@@ -26,25 +36,42 @@ NO_WORKER: Final = rule(
     why="What workers consume, and with which settings, was not checked.",
     cure="Start them and ask again; --timeout gives busy ones more time.",
 )
+UNCHECKED: Final = rule(
+    "F199",
+    "info",
+    "what could not be checked",
+    why="Somebody did not answer, may not be asked, or has answered in a way that this version "
+    "doesn't know: it may be in order or not.",
+    cure="Look at what is named; a command that a managed Redis refuses stays unknown.",
+)
+
+Check = Callable[[Fair, Replies], Iterator[Finding]]
+
+CHECKS: Final[dict[str, Check]] = {
+    "who consumes which queue": consumer_findings,
+    "queues of two kinds": kind_findings,
+    "messages that nobody takes": stranded_findings,
+    "differences between workers": difference_findings,
+    "Celery's own pools and windows": celery_findings,
+    "gates": gate_findings,
+    "reserves": reserve_findings,
+    "run times": run_findings,
+    "tasks that come back": loss_findings,
+    "clocks": clock_findings,
+    "Redis": redis_findings,
+}
 
 
 def live_findings(fair: Fair, replies: Replies) -> list[Finding]:
-    """Compare the workers with the app and with each other."""
-    return [
-        *consumer_findings(fair, replies),
-        *difference_findings(replies),
-        *_greenlets(replies.stats),
-    ]
-
-
-def _greenlets(stats: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
-    slow: dict[tuple[str, float], list[str]] = {}
-    for node, said in stats.items():
-        broker, pool = said.get("broker") or {}, said.get("pool") or {}
-        implementation = str(pool.get("implementation", ""))
-        greenlets = next((name for name in GREENLETS if f".{name}:" in implementation), None)
-        heartbeat = broker.get("heartbeat")
-        if greenlets and heartbeat and str(broker.get("transport", "")).startswith("amqp"):
-            slow.setdefault((greenlets, float(heartbeat)), []).append(node)
-    for (pool_name, heartbeat), nodes in slow.items():
-        yield slow_greenlets(pool_name, heartbeat, tuple(nodes))
+    """Compare the workers with the app and with each other; never raises for what they say."""
+    found: list[Finding] = []
+    unchecked = list(replies.unchecked)
+    for about, check in CHECKS.items():
+        try:
+            found += check(fair, replies)
+        except Exception as error:  # another version's answer, or nobody's
+            logger.debug("%s could not be checked", about, exc_info=True)
+            unchecked.append(f"{about} ({type(error).__name__}: {error})")
+    if unchecked:
+        found.append(UNCHECKED.finding(f"Not checked: {'; '.join(unchecked)}", unchecked))
+    return found

@@ -1,4 +1,4 @@
-"""What the workers have answered, as the live rules look at it."""
+"""What the workers and the broker have answered, as the live rules look at it."""
 
 from __future__ import annotations
 
@@ -6,19 +6,70 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from celery_fair.policy.kinds import Kind
+
 
 @dataclass(frozen=True, slots=True)
 class Replies:
-    """By node: reports of ``fair_status``, names of the queues consumed, ``inspect stats``."""
+    """By node: reports of ``fair_status``, names of the queues consumed, and what else they say."""
 
     reports: Mapping[str, Mapping[str, Any]]
     queues: Mapping[str, frozenset[str]]
     stats: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """``inspect stats``."""
+    checkups: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """``fair_checkup``, which older workers don't know."""
+    asked: tuple[float, float] = (0.0, 0.0)
+    """When the checkups were asked for and all answers were here, in epoch seconds."""
+    unheard: frozenset[str] = frozenset()
+    """Workers that have not said whether celery-fair is there, and answered something else."""
+    waiting: Mapping[str, int] = field(default_factory=dict)
+    """Messages at the broker, by queue; queues that could not be counted are not there."""
+    redis: Mapping[str, Any] | None = None
+    """What ``INFO`` says, where the broker is a Redis that tells."""
+    unchecked: tuple[str, ...] = ()
+    """What could not be asked, and why."""
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether any worker has answered."""
+        return bool(self.reports or self.queues or self.stats)
 
     @property
     def consumed(self) -> frozenset[str]:
         """The queues that somebody consumes."""
         return frozenset(queue for queues in self.queues.values() for queue in queues)
+
+    def late(self) -> dict[str, float]:
+        """Workers whose interactive tasks have waited for longer than promised, and for how long.
+
+        The 95th percentile over the last minutes, of `ENOUGH` tasks at least, against twice
+        ``protect_wait_seconds``: under that the gate has done what it is for.
+        """
+        found: dict[str, float] = {}
+        for node, report in self.reports.items():
+            wait = report["kinds"]["interactive"]["wait_seconds"]
+            promised = 2 * setting(report, "protect_wait_seconds")
+            if wait["count"] >= ENOUGH and wait["p95"] is not None and wait["p95"] > promised:
+                found[node] = wait["p95"]
+        return found
+
+    def buckets(self, kind: Kind, name: str) -> list[int]:
+        """The sum of a histogram over the workers: ``waits`` or ``runs`` since they started."""
+        every = [report["kinds"][kind][name]["buckets"] for report in self.reports.values()]
+        return [sum(column) for column in zip(*every, strict=True)]
+
+
+ENOUGH = 20
+"""Tasks that a percentile is believed of."""
+
+
+def setting(report: Mapping[str, Any], name: str) -> Any:
+    """A worker's setting; a report names those that were set."""
+    from celery_fair.settings import FairSettings
+
+    found = report["settings"]
+    return found[name] if name in found else FairSettings.model_fields[name].default
 
 
 def by_value(values: Mapping[str, Any], show: Callable[[Any], str] = repr) -> dict[str, list[str]]:

@@ -44,6 +44,18 @@ def fair_watch(state: Any, **_: Any) -> dict[str, Any]:
     return {"ok": "watched for a minute"}
 
 
+@inspect_command()
+def fair_checkup(state: Any, **_: Any) -> dict[str, Any]:
+    """What `fair doctor` wants to know: the clock, versions, and the longest tasks."""
+    from celery_fair.worker.checkup import checkup
+
+    scheduler = getattr(state.consumer.controller, "fair", None)
+    if scheduler is None:
+        return {"error": f"plain Celery, since {_reason(state.app)}"}
+    scheduler.dispatcher.settle()
+    return checkup(scheduler)
+
+
 def _reason(app: Any) -> str:
     from celery_fair.app import Fair
 

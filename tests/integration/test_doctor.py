@@ -17,6 +17,8 @@ QUIET = {
     "CELERY_FAIR__INTERACTIVE_TIMEOUT_SECONDS": "60",
     "CELERY_FAIR__BATCH_TIMEOUT_SECONDS": "600",
 }
+NO_NOTE = ("--ignore", "F122")
+"""The tests' Redis saves nothing."""
 
 
 @pytest.fixture
@@ -25,7 +27,18 @@ def doctor(broker):
 
     def run(*arguments, **env) -> tuple[int, dict[str, dict]]:
         done = subprocess.run(
-            [sys.executable, "-m", "celery", "-A", APP, "fair", "doctor", "--json", *arguments],
+            [
+                sys.executable,
+                "-m",
+                "celery",
+                "-A",
+                APP,
+                "fair",
+                "doctor",
+                "--json",
+                *NO_NOTE,
+                *arguments,
+            ],
             cwd=ROOT,
             env={**os.environ, **broker.environ(), **QUIET, **env},
             capture_output=True,
@@ -104,3 +117,12 @@ def test_the_app_is_looked_at_even_when_the_broker_is_lost(redis_server, doctor)
     code, found = doctor(BROKER=url, CELERY_FAIR__KINDS="{}")
     assert code == 1
     assert {"F001", "F101"} <= found.keys()
+
+
+def test_the_redis_behind_the_broker_and_what_waits_in_it_are_looked_at(redis_server, doctor):
+    with redis_server.client() as client:
+        client.config_set("maxmemory-policy", "allkeys-lru")
+        client.lpush("celery.batch", "a message")
+    code, found = doctor(BROKER=redis_server.url)
+    assert (code, list(found)) == (1, ["F102", "F120"])
+    assert found["F102"]["what"].endswith("; messages that wait there: 1")
