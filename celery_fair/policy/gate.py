@@ -65,6 +65,11 @@ class Gate:
         )
         self._seconds = dict.fromkeys(Mode, 0.0)
 
+    def reconfigure(self, settings: PolicySettings) -> None:
+        """Compare with other thresholds from the next look on."""
+        self._settings = settings
+        self.half_wait_seconds = settings.protect_wait_seconds / 2
+
     def seconds(self, now: float) -> dict[Mode, float]:
         """How long it has been in each mode, all together."""
         return {**self._seconds, self.mode: self._seconds[self.mode] + now - self.since}

@@ -23,6 +23,8 @@ class Idle(str, Enum):
     """Batch is held, and waits for the broker's word that nothing interactive comes first."""
     ARRIVING = "arriving"
     """What waits is still at the broker, or on its way."""
+    PAUSED = "paused"
+    """All that waits is of a kind that somebody has paused."""
 
 
 _IDLE = {
@@ -32,6 +34,7 @@ _IDLE = {
     Reason.CEILING: Idle.CEILING,
     Reason.JOINING: Idle.JOINING,
     Reason.ASKING: Idle.ASKING,
+    Reason.PAUSED: Idle.PAUSED,
 }
 
 
@@ -39,10 +42,13 @@ def why_idle(scene: Scene) -> tuple[Idle, int] | None:
     """Return why, and how many slots; ``None`` if nothing waits for the free ones."""
     if scene.free <= 0:
         return None
-    kind: Kind = INTERACTIVE if scene.waiting(INTERACTIVE) else BATCH
+    # What is paused explains an idle slot only where nothing else could use it.
+    kinds: tuple[Kind, ...] = (INTERACTIVE, BATCH)
+    waiting = sorted(filter(scene.waiting, kinds), key=scene.paused.__contains__)
+    kind = waiting[0] if waiting else BATCH
     reason = why_waits(kind, scene)
     if reason is None:
         return None
-    if kind == INTERACTIVE and reason is not Reason.CEILING:
+    if kind == INTERACTIVE and reason not in (Reason.CEILING, Reason.PAUSED):
         return Idle.ARRIVING, min(scene.free, scene.waiting(kind))
     return _IDLE.get(reason, Idle.ARRIVING), min(scene.free, scene.waiting(kind))

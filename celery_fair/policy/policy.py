@@ -31,8 +31,8 @@ class Policy:
     __slots__ = (
         "_gate", "_known_credits", "_last_batch_start", "_limits", "_load", "_lookahead",
         "_meter", "_owed_ceiling", "_place", "_reserve", "_serves_both", "_settings", "_share",
-        "fleet_reserve", "listening", "mode", "reserve", "running_batch", "running_interactive",
-        "serves", "slots",
+        "consumes", "fleet_reserve", "listening", "mode", "paused", "reserve", "running_batch",
+        "running_interactive", "serves", "slots",
     )  # fmt: skip
 
     def __init__(
@@ -44,7 +44,8 @@ class Policy:
         serves: Collection[Kind] = KINDS,
     ) -> None:
         self._settings = settings
-        self.serves = frozenset(serves)
+        self.consumes = self.serves = frozenset(serves)
+        self.paused: frozenset[Kind] = frozenset()
         self._serves_both = len(self.serves) == len(KINDS)
         self.slots = max(slots, 0)
         self.running_interactive = self.running_batch = 0
@@ -77,14 +78,36 @@ class Policy:
 
         Return the new mode if that changes it: with one kind there is nobody to protect.
         """
-        self.serves = frozenset(kinds)
+        self.consumes = frozenset(kinds)
+        return self._serve(now)
+
+    def pause(self, kinds: Collection[Kind], now: float) -> Mode | None:
+        """Start nothing of these kinds from now on; as if their queues weren't consumed.
+
+        So the other kind has all the slots, and no debt grows: a pause owes nothing afterwards.
+        """
+        self.paused = frozenset(kinds)
+        return self._serve(now)
+
+    def _serve(self, now: float) -> Mode | None:
+        self.serves = self.consumes - self.paused
         self._serves_both = len(self.serves) == len(KINDS)
         changed = None
         if not self._serves_both:
             reason = f"serves {', '.join(sorted(self.serves)) or 'no kind'} only"
+            if self.paused:
+                reason += f", as {' and '.join(sorted(self.paused))} is paused"
             changed = self._gate.stand_open(now, Cause.ALONE, reason)
         self._derive(now)
         return changed
+
+    def reconfigure(self, settings: PolicySettings, now: float) -> None:
+        """Decide by other numbers from now on; debt, estimates and mode stay what they are."""
+        self._settings = settings
+        self._gate.reconfigure(settings)
+        self._reserve.reconfigure(settings)
+        self._share.count_in_tasks(settings.share_unit == "tasks", now)
+        self._derive(now)
 
     def start(
         self, kind: Kind, now: float, waited_seconds: float = 0.0, charge: float = 1.0
@@ -232,6 +255,7 @@ class Policy:
             held_batch=batch_held,
             listening=self.listening,
             owed=now >= self._share.owed_when,
+            paused=self.paused,
         )
 
     @property
@@ -287,6 +311,16 @@ class Policy:
     # What is computed at a tick, or when the tasks that run have changed since.
 
     def _compute_credits(self, owed: int) -> Credits:
+        if self.paused:  # their lookahead too, which tasks that still run would give them
+            found = self._compute_served_credits(owed)
+            interactive, batch = (
+                credit if kind in self.serves else 0
+                for kind, credit in ((INTERACTIVE, found.interactive), (BATCH, found.batch))
+            )
+            return Credits(interactive, batch)
+        return self._compute_served_credits(owed)
+
+    def _compute_served_credits(self, owed: int) -> Credits:
         interactive, batch, limits = self.running_interactive, self.running_batch, self._limits
         free = max(self.slots - interactive - batch, 0)
         keep = limits.kept(interactive)

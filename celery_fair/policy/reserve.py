@@ -63,6 +63,10 @@ class Reserve:
         self.warm = False
         self.value = 0
 
+    def reconfigure(self, settings: PolicySettings) -> None:
+        """Go by other numbers from the next update on; what is known of the traffic stays."""
+        self._settings = settings
+
     def memory_seconds(self, batch_seconds: float) -> float:
         """Over how long the arrival rate is to be measured."""
         return max(_MEMORY_SECONDS, 3 * batch_seconds)

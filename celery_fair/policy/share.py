@@ -80,6 +80,7 @@ class Share:
     ) -> None:
         self.share = share
         self.slots = slots
+        self._batch_mean = batch_mean
         if self.in_tasks:
             self._unit = 1.0
             self._threshold = 1.0 - share + patience
@@ -116,6 +117,15 @@ class Share:
         else:
             self.owed_when = _NEVER
             self.soon_when = _ALWAYS if self.in_tasks else _NEVER
+
+    def count_in_tasks(self, in_tasks: bool, now: float) -> None:
+        """Count in the other unit from now on; the debt stays worth as many batch tasks."""
+        if in_tasks == self.in_tasks:
+            return
+        self.moved(self._batch_running, now)
+        mean = self._batch_mean or _UNKNOWN_RUN_SECONDS
+        self.debt = self.debt / mean if in_tasks else self.debt * mean
+        self.in_tasks = in_tasks
 
     def turn(self, charge: float, *, batch: bool, now: float) -> None:
         """Count a start, where debt is counted in tasks."""

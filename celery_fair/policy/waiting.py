@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 from enum import Enum
 
@@ -78,6 +79,7 @@ class Scene:
     held_batch: int
     listening: bool
     owed: bool
+    paused: Set[Kind] = frozenset()
 
     @property
     def free(self) -> int:
@@ -100,6 +102,8 @@ def why_waits(kind: Kind, scene: Scene) -> Reason | None:
     """Return what hinders a kind most; ``None`` if nothing of it waits."""
     if not scene.waiting(kind):
         return None
+    if kind in scene.paused:
+        return Reason.PAUSED
     return _why_batch(scene) if kind == BATCH else _why_interactive(scene)
 
 

@@ -25,6 +25,7 @@ WHY_IDLE: Final = {
     "protected": "batch has what it may while the gate protects interactive tasks",
     "ceiling": "a kind has all the slots that its ceiling allows",
     "joining": "a worker has just started, and listens to the fleet before it runs batch",
+    "paused": "all that waits is of a kind that somebody has paused",
     "asking": "the broker is being asked whether anything interactive comes first",
     "arriving": "what waits is at the broker, or on its way",
 }
