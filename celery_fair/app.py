@@ -198,6 +198,10 @@ class Fair:
             )
         return self._settings
 
+    def adopt(self, settings: FairSettings) -> None:
+        """Go by these from now on, in this process: a worker's, in which some were set live."""
+        self._settings = settings
+
     @property
     def _lane_map(self) -> Lanes:
         if self._lanes is None:

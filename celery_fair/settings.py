@@ -14,6 +14,7 @@ from pydantic import (
     ConfigDict,
     Field,
     NonNegativeInt,
+    PrivateAttr,
     SecretStr,
     ValidationError,
     ValidationInfo,
@@ -30,6 +31,11 @@ ENV_PREFIX: Final = "CELERY_FAIR__"
 
 #: A sensor that reads more often than this would be felt by the broker.
 MAX_READS_PER_SECOND: Final = 4
+
+DEFAULT: Final = "default"
+LIVE: Final = "live"
+"""Sources of a value, beside the names of those that a team has given: see `FairSettings.source`.
+"""
 
 SECRETS: Final = ("tenant_hash_key",)
 """Settings whose value stands in no error, reply or log."""
@@ -245,6 +251,8 @@ class FairSettings(BaseModel):
         min_length=1,
     )
 
+    _sources: Mapping[str, str] = PrivateAttr(default_factory=dict)
+
     @field_validator("queues", mode="before")
     @classmethod
     def _tuples_are_lists(cls, value: Any) -> Any:
@@ -301,10 +309,43 @@ class FairSettings(BaseModel):
                 values[name] = value
                 shown = name.upper() if label.startswith(ENV_PREFIX) else name
                 labels[name] = label.format(shown)
+        return cls._of(values, labels)
+
+    def replaced(self, values: Mapping[str, Any]) -> FairSettings:
+        """These settings with some that an operator has set meanwhile, checked with the others.
+
+        Raises `SettingsError` as `load` does.
+        """
+        given = {name: getattr(self, name) for name in self.model_fields_set}
+        labels = {**self._sources, **dict.fromkeys(values, LIVE)}
+        named = {**labels, **{name: name for name in values}}
+        return self._of({**given, **values}, named, labels)
+
+    @classmethod
+    def _of(
+        cls,
+        values: Mapping[str, Any],
+        labels: Mapping[str, str],
+        sources: Mapping[str, str] | None = None,
+    ) -> FairSettings:
         try:
-            return cls.model_validate(values)
+            settings = cls.model_validate(dict(values))
         except ValidationError as error:
             raise SettingsError(_sentences(error, values, labels)) from None
+        settings._sources = dict(labels if sources is None else sources)
+        return settings
+
+    def source(self, name: str) -> str:
+        """Where the value of a setting comes from: `DEFAULT`, `LIVE`, or where it was given."""
+        return self._sources.get(name, DEFAULT)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the values are the same, wherever they come from."""
+        if not isinstance(other, FairSettings):
+            return NotImplemented
+        return self.model_dump() == other.model_dump()
+
+    __hash__ = None  # type: ignore[assignment]  # some values are dicts
 
     @property
     def timeouts(self) -> Mapping[Kind, float | None]:
@@ -349,7 +390,7 @@ def _environment(environ: Mapping[str, str]) -> dict[str, Any]:
             continue
         name = variable.removeprefix(ENV_PREFIX).lower()
         if name in FairSettings.model_fields:
-            found[name] = _parsed(name, text.strip())
+            found[name] = parsed(name, text.strip())
         else:
             hint = did_you_mean(name, FairSettings.model_fields)
             warnings.warn(
@@ -360,8 +401,8 @@ def _environment(environ: Mapping[str, str]) -> dict[str, Any]:
     return found
 
 
-def _parsed(name: str, text: str) -> Any:
-    """Turn the text of a variable into the value that it most likely means."""
+def parsed(name: str, text: str) -> Any:
+    """Turn the text of a variable, or of a command, into the value that it most likely means."""
     if name in SECRETS:  # it may look like a number
         return text
     annotation = FairSettings.model_fields[name].annotation

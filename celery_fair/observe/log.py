@@ -28,7 +28,11 @@ class TaskLog(Observer):
 
     def __init__(self, worker: str, sample: float) -> None:
         self._worker = worker
-        self._below = round(sample * 2**32)
+        self.sample(sample)
+
+    def sample(self, part: float) -> None:
+        """Write this part of tasks from now on."""
+        self._below = round(part * 2**32)
 
     def finished(self, task: TaskInfo) -> None:
         if not _tasks.isEnabledFor(logging.INFO):

@@ -34,7 +34,7 @@ class Sensor:
         self._hub: Any = None
         self._watched: int | None = None
         self._spawn: Callable[[Callable[[], None]], Any] | None = None
-        self._interval = interval_seconds
+        self.interval_seconds = interval_seconds
         self._pace = 1.0
         self._next_at = 0.0
         self._asked_at: float | None = None
@@ -78,12 +78,12 @@ class Sensor:
                 self._fail(TimeoutError(f"no answer for {GIVE_UP_SECONDS:g} s"))
             return False
         if urgent and not self._failures_in_a_row:
-            self._next_at = min(self._next_at, self.read_at + self._interval * 1.25)
+            self._next_at = min(self._next_at, self.read_at + self.interval_seconds * 1.25)
             self._pace = 1.0
         if now < self._next_at and (member is None or self._failures_in_a_row):
             return False
         self._asked_at = now
-        self._next_at = now + self._interval * self._pace * random.uniform(1.0, 1.25)
+        self._next_at = now + self.interval_seconds * self._pace * random.uniform(1.0, 1.25)
         if self._spawn is not None:
             self._spawn(lambda: self._ask_and_wait(queues, member))
         else:
