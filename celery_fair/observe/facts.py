@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import celery_fair
 from celery_fair.front import without_fronts
 from celery_fair.observe.brevity import short_settings, shorten_lists
+from celery_fair.observe.steering import steering_facts
 from celery_fair.policy.kinds import KINDS, Kind
 from celery_fair.policy.load import Mode
 from celery_fair.policy.view import PolicyView
@@ -105,6 +106,7 @@ def collect(scheduler: Scheduler, *, quantiles: bool = True) -> dict[str, Any]:
         },
         # Only what was set: a reply must stay small, whatever the number of queues.
         "settings": short_settings(scheduler.settings.shown()),
+        "steering": steering_facts(scheduler.steering),
         "retries": _retries(scheduler),
         "observer_failures": scheduler.fair.observers.failures,
         "kinds": kinds,
@@ -142,7 +144,7 @@ def _kind(scheduler: Scheduler, kind: Kind, now: float) -> dict[str, Any]:
     return {
         "queues": without_fronts(scheduler.queues(kind)),
         "running": view.running_batch if kind == "batch" else view.running_interactive,
-        "held": len(lane) if lane is not None else 0,
+        "held": len(lane) + len(lane.aside) if lane is not None else 0,
         "rate_limited": lane.limited if lane is not None else 0,
         "scheduled": lane.scheduled if lane is not None else 0,
         "credit": lane.credit if lane is not None else 0,

@@ -7,6 +7,8 @@ from typing import Any
 
 from celery.worker.control import control_command, inspect_command
 
+import celery_fair.worker.ordering  # noqa: F401 - its commands are known from here
+
 
 @inspect_command()
 def fair_status(state: Any, **_: Any) -> dict[str, Any]:
@@ -15,7 +17,7 @@ def fair_status(state: Any, **_: Any) -> dict[str, Any]:
 
     scheduler = getattr(state.consumer.controller, "fair", None)
     if scheduler is None:
-        return {"error": f"plain Celery, since {_reason(state.app)}"}
+        return {"error": f"plain Celery, since {why_plain(state.app)}"}
     scheduler.dispatcher.settle()
     return collect(scheduler)
 
@@ -30,7 +32,7 @@ def fair_explain(
     scheduler = getattr(state.consumer.controller, "fair", None)
     if scheduler is None:
         found = {} if task_id is None else explain_plain(task_id)
-        return {"error": f"plain Celery, since {_reason(state.app)}", **found}
+        return {"error": f"plain Celery, since {why_plain(state.app)}", **found}
     return explain(scheduler, task_id, recent)
 
 
@@ -39,7 +41,7 @@ def fair_watch(state: Any, **_: Any) -> dict[str, Any]:
     """Tell the facts of celery-fair in an event each second, for a minute."""
     scheduler = getattr(state.consumer.controller, "fair", None)
     if scheduler is None:
-        return {"error": f"plain Celery, since {_reason(state.app)}"}
+        return {"error": f"plain Celery, since {why_plain(state.app)}"}
     scheduler.announcer.watch(monotonic())
     return {"ok": "watched for a minute"}
 
@@ -51,12 +53,13 @@ def fair_checkup(state: Any, **_: Any) -> dict[str, Any]:
 
     scheduler = getattr(state.consumer.controller, "fair", None)
     if scheduler is None:
-        return {"error": f"plain Celery, since {_reason(state.app)}"}
+        return {"error": f"plain Celery, since {why_plain(state.app)}"}
     scheduler.dispatcher.settle()
     return checkup(scheduler)
 
 
-def _reason(app: Any) -> str:
+def why_plain(app: Any) -> str:
+    """Why the worker of this app doesn't run celery-fair."""
     from celery_fair.app import Fair
 
     fair = Fair.of(app)

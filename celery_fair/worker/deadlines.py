@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from celery_fair.headers import FairHeader
 from celery_fair.policy.kinds import KINDS, Kind
+from celery_fair.steering import Pause
 from celery_fair.task import known_timeout
-from celery_fair.worker.internals import is_redelivered
+from celery_fair.worker.internals import is_redelivered, queue_of
 
 SAID_SECONDS: Final = 60.0
 """How long after a call with a timeout of its own others like it are expected."""
@@ -45,6 +47,15 @@ class Deadlines:
         self._said: dict[Kind, tuple[float, float]] = {}
         self.are_declared = any(seconds is not None for seconds in of_kind.values())
         """Whether a task may have one though its call says nothing."""
+        self.pauses: Sequence[Pause] = ()
+        """The last pause of each kind and queue: waiting for its end is no wait for a slot."""
+
+    def reconfigure(self, of_kind: Mapping[Kind, float | None]) -> None:
+        """Allow each kind another wait, from the next message on."""
+        self._of_kind = {kind: of_kind.get(kind) for kind in KINDS}
+        self._declared = {kind: self._of_kind[kind] or math.inf for kind in KINDS}
+        self.are_declared = any(seconds is not None for seconds in of_kind.values())
+        self._declare_tasks()
 
     def learn(self, tasks: Mapping[str, Any]) -> None:
         """Look up what tasks declare; raises `BadOption` for what is no number of seconds."""
@@ -53,6 +64,9 @@ class Deadlines:
             said = getattr(task, "fair_timeout_seconds", None)
             if said is not None:
                 self._of_task[name] = known_timeout(said, f"fair_timeout_seconds of {name}")
+        self._declare_tasks()
+
+    def _declare_tasks(self) -> None:
         if self._of_task:
             self.are_declared = True
             least = min(self._of_task.values())  # each may be called as either kind
@@ -87,7 +101,21 @@ class Deadlines:
             return None
         if task in self._late and id not in self._given_back and is_redelivered(message):
             waited_seconds = 0.0
+        if self.pauses:
+            waited_seconds -= self._paused_seconds(kind, message, waited_seconds)
         return Deadline(now + seconds - waited_seconds, seconds)
+
+    def _paused_seconds(self, kind: Kind, message: Any, waited_seconds: float) -> float:
+        """How much of a wait until now was in a pause; of several, the longest."""
+        now, queue = time.time(), queue_of(message)
+        return max(
+            (
+                pause.overlap(now - waited_seconds, now)
+                for pause in self.pauses
+                if (pause.queue is None and pause.kind == kind) or pause.queue == queue
+            ),
+            default=0.0,
+        )
 
     def gave_back(self, id: str) -> None:
         """A message goes back to the broker, and has not run here."""

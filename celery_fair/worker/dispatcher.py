@@ -25,6 +25,7 @@ from celery_fair.worker.counting import Counting
 from celery_fair.worker.failing import Failing
 from celery_fair.worker.lanes import Held, Lane
 from celery_fair.worker.outcomes import WITHDRAWN, unsaid
+from celery_fair.worker.pausing import Pausing
 from celery_fair.worker.pools import Pool
 from celery_fair.worker.probing import Probing
 from celery_fair.worker.slots import Slot, Slots
@@ -68,6 +69,7 @@ class Dispatcher:
         self.lock = threading.RLock()
         self.kind_of_queue = kind_of_queue
         self.probing = Probing(self.arrivals, self.grant)
+        self.pausing = Pausing()
         self.timing_out = TimingOut(Failing(lambda: self.wake()), self.counting.counts)
         self.copies = Copies(_no_state)
         self.time_limits: Mapping[Kind, float | None] = {}
@@ -76,7 +78,7 @@ class Dispatcher:
         self._pumping = False
         self._pump_again = False
         self._asking = False
-        self._granted: tuple[Credits, int, int, frozenset[Kind]] | None = None
+        self._granted: tuple[Credits, int, int, frozenset[Kind], frozenset[Kind]] | None = None
         self._followers: list[Callable[[], None]] = []
         self._thread: int | None = None
         self._channels_thread: int | None = None
@@ -99,6 +101,7 @@ class Dispatcher:
     def connect(self, lanes: Mapping[Kind, Lane], windows: Mapping[Kind, Window]) -> None:
         """Serve the lanes of a new connection."""
         self.lanes, self.windows = lanes, windows
+        self.pausing.mark(lanes)
         self._granted = None
         self._followers = [window.follow for window in windows.values() if window.follows]
         self.pump()
@@ -148,6 +151,8 @@ class Dispatcher:
             if lane.limited and request.__dict__.pop("fair_limited", False):
                 lane.limited -= 1
             held = lane.hold(request, first_published, ready_at, now, deadline)
+            if self.pausing.keys:
+                self.pausing.put_aside(lane)
             if deadline is not None and deadline.at <= now:
                 self.end_overdue()
                 return
@@ -380,7 +385,8 @@ class Dispatcher:
         if not self.enforcing:
             return
         now = monotonic()
-        granting = (self.policy.credits(now), self.spare, self.policy.reserve, self.probing.kinds)
+        policy, probing = self.policy, self.probing.kinds
+        granting = (policy.credits(now), self.spare, policy.reserve, probing, policy.paused)
         if granting != self._granted:
             self._granted = granting
             self._grant(*granting, now)
@@ -388,7 +394,13 @@ class Dispatcher:
             follow()
 
     def _grant(
-        self, credits: Credits, spare: int, reserve: int, probing: frozenset[Kind], now: float
+        self,
+        credits: Credits,
+        spare: int,
+        reserve: int,
+        probing: frozenset[Kind],
+        paused: frozenset[Kind],
+        now: float,
     ) -> None:
         allowed = {INTERACTIVE: credits.interactive, BATCH: credits.batch}
         if spare:
@@ -396,7 +408,8 @@ class Dispatcher:
             allowed[BATCH] += spare + reserve
         for kind, lane in self.lanes.items():
             if lane.alive:
-                lane.grant(self.probing.credit(lane, allowed[kind], probing), now)
+                credit = self.probing.credit(lane, allowed[kind], probing)
+                lane.grant(0 if kind in paused else credit, now)
 
     def give_back_overdue(self, hold_seconds: float, longest_seconds: float = math.inf) -> None:
         """Return what has been held for too long: others may start it, and brokers lose patience.
@@ -413,7 +426,9 @@ class Dispatcher:
             window = self.windows[kind]
             takes = partial(_must_go_back, window, now - longest_seconds)
             with self.lock:
-                overdue = lane.take_held_before(now - hold_seconds, takes)
+                # What is paused waits at the broker: there is nothing here that it waits for.
+                overdue = lane.take_held_before(now if lane.paused else now - hold_seconds, takes)
+                overdue += lane.take_aside_before(now, takes)
             # Each goes before the last, where it goes to the front: the oldest must be the last.
             for held in sorted(overdue, reverse=window.gives_back_to_the_front):
                 internals.forget_request(held.request)

@@ -20,6 +20,8 @@ LOST_AFTER = 4
 """Intervals of silence after which a member no longer counts."""
 FORGOTTEN_SECONDS = 120.0
 MAX_WORD = 4096
+MAX_VERSION = 40
+"""Characters of the version of a member's orders."""
 MAX_NUMBER = 1e9
 WHOLE_NUMBERS = ("slots", "running_interactive", "running_batch")
 NUMBERS = tuple(
@@ -49,6 +51,8 @@ class Fleet:
         self._members: dict[str, Member] = {}
         self._counted: set[str] = set()
         self.words_a_second = WORDS_A_SECOND
+        self.versions: dict[str, str] = {}
+        """Which orders each member knows, of all who speak here (``celery_fair.steering``)."""
         self.company = 0
         """How many others there seem to be, heard or not."""
 
@@ -67,8 +71,8 @@ class Fleet:
         heard = members / MEMBERS_A_SECOND
         return max(SAY_SECONDS, heard, members * members / self.words_a_second)
 
-    def word(self, me: Member, queues: Iterable[str]) -> str:
-        """This worker's next word."""
+    def word(self, me: Member, queues: Iterable[str], orders: str = "") -> str:
+        """This worker's next word; ``orders`` is the version of those that it knows, if any."""
         self._sequence += 1
         # A worker of a version that has no fronts serves the same queues.
         names = sorted(without_fronts(queues))
@@ -76,7 +80,8 @@ class Fleet:
             self._queues = names
             self._digest = digest(names)
         said = {name: round(getattr(me, name), DECIMALS) for name, _ in NUMBERS}
-        return json.dumps({"queues": self._digest, "sequence": self._sequence, **said})
+        known = {"orders": orders} if orders else {}
+        return json.dumps({"queues": self._digest, "sequence": self._sequence, **known, **said})
 
     def hear(self, words: Mapping[str, str], now: float, *, complete: bool = True) -> None:
         """Take in the latest word of each member; one that repeats itself is silent.
@@ -91,7 +96,11 @@ class Fleet:
                 self.forget([name])
                 continue
             self._last[name] = (word, now)
-            member = _parse(name, word, self._digest)
+            member, orders = _parse(name, word, self._digest)
+            if orders:
+                self.versions[name] = orders
+            else:
+                self.versions.pop(name, None)
             if member is None:
                 self._members.pop(name, None)
             else:
@@ -128,6 +137,7 @@ class Fleet:
         for name in names:
             self._last.pop(name, None)
             self._members.pop(name, None)
+            self.versions.pop(name, None)
 
 
 def digest(queues: Iterable[str]) -> str:
@@ -135,23 +145,27 @@ def digest(queues: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(sorted(queues)).encode()).hexdigest()[:16]
 
 
-def _parse(name: str, word: str, digest: str) -> Member | None:
+def _parse(name: str, word: str, digest: str) -> tuple[Member | None, str]:
     """The member that spoke, or ``None`` if it serves other queues or speaks another language.
 
-    Whoever reaches the broker can write a word, and a later version will: nothing in it may harm.
+    And the version of its orders, whatever it serves, or nothing. Whoever reaches the broker can
+    write a word, and a later version will: nothing in it may harm.
     """
+    orders = ""
     try:
         if len(word) > MAX_WORD:
-            return None
+            return None, orders
         spoken: dict[str, Any] = json.loads(word)
+        said = spoken.pop("orders", "")
+        orders = said if isinstance(said, str) and len(said) <= MAX_VERSION else ""
         if spoken.pop("queues") != digest:
-            return None
+            return None, orders
         spoken.pop("sequence")
         for field, types in NUMBERS:
             number = spoken[field]
             # NaN fails the comparison; a bool is no number here.
             if type(number) not in types or not 0 <= number < MAX_NUMBER:
-                return None
-        return Member(name=name, **spoken)
+                return None, orders
+        return Member(name=name, **spoken), orders
     except Exception:
-        return None
+        return None, orders

@@ -38,6 +38,13 @@ class Held(NamedTuple):
     received_at: float
     deadline: Deadline | None = None
 
+    def postponed(self, seconds: float) -> Held:
+        """The same with that much more time."""
+        deadline = self.deadline
+        if deadline is None or seconds <= 0:
+            return self
+        return self._replace(deadline=deadline._replace(at=deadline.at + seconds))
+
 
 class Lane:
     """One kind's messages in this worker, over one connection to the broker.
@@ -48,10 +55,12 @@ class Lane:
     ``scheduled`` ones behind an ETA. The latter hold no credit, else thirty retries would stop
     the lane until the first is due; the former do, and there are ``limited_limit`` at the most:
     batch that waits for its rate is not run, so it is owed ever more, and credited for it.
+    ``aside`` are held messages of paused queues: they wait for no slot, and take no credit.
     """
 
     __slots__ = (
         "alive",
+        "aside",
         "asked_at",
         "credit",
         "doubtful",
@@ -61,6 +70,7 @@ class Lane:
         "kind",
         "limited",
         "limited_limit",
+        "paused",
         "probe_at",
         "probing",
         "scheduled",
@@ -88,8 +98,11 @@ class Lane:
         """Whether there is credit only to look for what is overdue."""
         self.doubtful = False
         """Whether messages were ready for it, when they were last counted."""
+        self.paused = False
+        """Whether somebody has paused the kind: nothing of it starts, nor does its time run out."""
         self.held: list[Held] = []
         """A heap: the first is the one that was published first."""
+        self.aside: list[Held] = []
 
     def __len__(self) -> int:
         return len(self.held)
@@ -173,11 +186,14 @@ class Lane:
         return self._take([h for h in self.held if h.received_at < received_at and takes(h)])
 
     def take_all(self) -> list[Held]:
-        """Remove every message that is held."""
-        return self._take(list(self.held))
+        """Remove every message that is held, of paused queues too."""
+        aside, self.aside = self.aside, []
+        return [*self._take(list(self.held)), *aside]
 
     def take_overdue(self, now: float) -> list[Held]:
-        """Remove the messages whose deadline has passed."""
+        """Remove the messages whose deadline has passed; in a pause none does."""
+        if self.paused:
+            return []
         had_room = self.room() > 0
         overdue = [h for h in self.held if h.deadline is not None and h.deadline.at <= now]
         if overdue and not had_room:
@@ -190,8 +206,27 @@ class Lane:
             self.held = sorted(left)  # a sorted list is a heap
         return overdue
 
+    def take_aside_before(self, received_at: float, takes: Callable[[Held], bool]) -> list[Held]:
+        """The same of the messages of paused queues."""
+        found = [h for h in self.aside if h.received_at < received_at and takes(h)]
+        if found:
+            left = set(self.aside).difference(found)
+            self.aside = [h for h in self.aside if h in left]
+        return found
+
+    def set_aside(self, is_paused: Callable[[Held], bool]) -> None:
+        """Put aside what is held of paused queues, and hold again what is so no longer."""
+        every = [*self.held, *self.aside]
+        self.aside = [held for held in every if is_paused(held)]
+        self.held = sorted(held for held in every if not is_paused(held))
+
+    def postpone(self, seconds_of: Callable[[Held], float]) -> None:
+        """Let the deadline of each message held be so much later."""
+        self.held = [held.postponed(seconds_of(held)) for held in self.held]
+
     def close(self) -> None:
         """The connection is gone: hold nothing, take nothing."""
         self.alive = False
         self.credit = self.limited = self.scheduled = 0
         self.held.clear()
+        self.aside.clear()

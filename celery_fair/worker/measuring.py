@@ -6,7 +6,7 @@ import logging
 import random
 from collections.abc import Callable, Iterable
 from time import monotonic
-from typing import Any
+from typing import Any, Protocol
 
 from celery_fair.policy import Policy
 from celery_fair.policy.fleet import FleetView, Member
@@ -31,6 +31,15 @@ ALONE_SECONDS = 10.0
 """After how long without any view to say so."""
 
 
+class OrdersKnown(Protocol):
+    """What operators have ordered, as far as this worker knows."""
+
+    @property
+    def version(self) -> str: ...
+
+    def is_behind(self) -> bool: ...
+
+
 class Measuring:
     """The sensor and the fleet of one worker; both live on the sensor's own connection."""
 
@@ -49,7 +58,7 @@ class Measuring:
         self._looked_at = 0.0
         self._expected = self._failures = 0
         self._forget_seconds = FORGOTTEN_SECONDS * random.uniform(1.0, 2.0)
-        self._has_fleet = self._has_heard = self._has_seen = self._has_warned = False
+        self.has_fleet = self._has_heard = self._has_seen = self._has_warned = False
         self.sensor = Sensor(self._make_link, interval_seconds)
         self.sensor.on_answer = self._on_answer
         self.fleet = Fleet(c.hostname)
@@ -57,6 +66,7 @@ class Measuring:
         self.others_free = 0
         """Free slots of the other workers, as of their last words."""
         self.is_possible = False
+        self.orders: OrdersKnown | None = None
 
     def connect(self) -> None:
         """There is a connection to the broker, and so a transport."""
@@ -68,14 +78,24 @@ class Measuring:
         if self._connected_at is None:
             self._connected_at = monotonic()
             if kind_of_link is not None:
-                self._has_fleet = kind_of_link.has_members
+                self.has_fleet = kind_of_link.has_members
                 self.fleet.words_a_second = kind_of_link.words_a_second
-            self._policy.listen(self._has_fleet, self._connected_at)
+            self._policy.listen(self.has_fleet, self._connected_at)
 
     def tick(
-        self, queues: list[str], now: float, *, interactive_empty: bool, batch_empty: bool
+        self,
+        queues: list[str],
+        now: float,
+        *,
+        interactive_empty: bool,
+        batch_empty: bool,
+        serves: list[str] | None = None,
     ) -> None:
-        """Read the queues, unless idle lanes already tell that they are empty."""
+        """Read the queues, unless idle lanes already tell that they are empty.
+
+        ``serves`` are those of kinds that aren't paused, all if ``None``: with a kind paused here
+        the worker is of the fleet of those who don't serve it.
+        """
         if not self.is_possible:
             return
         if now - self._looked_at >= (LOOK_SECONDS if self._has_heard else SAY_SECONDS):
@@ -88,7 +108,7 @@ class Measuring:
         urgent = not interactive_empty
         if not (speak or urgent or (stale and not batch_empty)):
             return
-        member = self._word(queues) if speak else None
+        member = self._word(queues if serves is None else serves) if speak else None
         asked = self.sensor.tick(queues, now, urgent=urgent, member=member)
         if asked and speak and not joining:
             self._say_at = now + self.fleet.say_seconds * random.uniform(0.8, 1.2)
@@ -102,9 +122,10 @@ class Measuring:
         self.sensor.leave(self.fleet.name)
         self.sensor.close()
 
-    def _word(self, queues: list[str]) -> tuple[str, str]:
+    def _word(self, serves: list[str]) -> tuple[str, str]:
         me = self._policy.member(self.fleet.name)
-        return self.fleet.name, self.fleet.word(me, queues)
+        orders = "" if self.orders is None else self.orders.version
+        return self.fleet.name, self.fleet.word(me, serves, orders)
 
     def _on_answer(self, answer: Answer) -> None:
         now = monotonic()
@@ -121,7 +142,7 @@ class Measuring:
         heard = answer.complete or self.fleet.known > self._expected
         if now - self._looked_at >= LOOK_SECONDS or (heard and self._policy.listening):
             self._look(now)
-            if heard:
+            if heard and not (self.orders is not None and self.orders.is_behind()):
                 self._policy.listen(False, now)
 
     def _join(self, now: float) -> None:
@@ -152,7 +173,7 @@ class Measuring:
         if age > JOIN_SECONDS:
             self._policy.listen(False, now)
         if view is None and not self._has_warned:
-            self._has_warned = self._has_seen or (self._has_fleet and age > ALONE_SECONDS)
+            self._has_warned = self._has_seen or (self.has_fleet and age > ALONE_SECONDS)
             if self._has_warned:
                 self._warn()
 

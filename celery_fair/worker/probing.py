@@ -39,7 +39,7 @@ class Probing:
         self.kinds = frozenset(
             kind
             for kind, lane in lanes.items()
-            if lane.doubtful and lane.may_be_overdue(shortest(kind, now), now)
+            if lane.doubtful and not lane.paused and lane.may_be_overdue(shortest(kind, now), now)
         )
 
     def credit(self, lane: Lane, allowed: int, kinds: frozenset[Kind]) -> int:

@@ -11,7 +11,6 @@ from time import monotonic
 from typing import Any
 
 from celery_fair.app import Fair
-from celery_fair.errors import SettingsError
 from celery_fair.observe.events import Announcer
 from celery_fair.observe.facts import collect, tasks
 from celery_fair.observe.log import TaskLog
@@ -19,8 +18,9 @@ from celery_fair.observe.record import Record
 from celery_fair.observe.starts import Starts
 from celery_fair.observe.timeline import Timeline
 from celery_fair.observer import GateChange
-from celery_fair.policy import Load, Policy
+from celery_fair.policy import Load, Policy, PolicySettings
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS, Kind
+from celery_fair.settings import FairSettings
 from celery_fair.worker import internals
 from celery_fair.worker.copies import Copies
 from celery_fair.worker.deadlines import Deadlines
@@ -32,6 +32,8 @@ from celery_fair.worker.lanes import Lane
 from celery_fair.worker.measuring import Measuring
 from celery_fair.worker.pools import adapt
 from celery_fair.worker.pulling import Puller, Pulling
+from celery_fair.worker.steering import Steering
+from celery_fair.worker.steering.applying import check
 from celery_fair.worker.switching import Switching
 from celery_fair.worker.waker import Waker
 
@@ -50,7 +52,6 @@ class Scheduler:
     def __init__(self, c: Any, fair: Fair) -> None:
         self.c = c
         self.fair = fair
-        self.settings = fair.settings
         self.started_at = time.time()
         self.pool = adapt(c.pool)
         self.policy = self._make_policy(c)
@@ -94,20 +95,27 @@ class Scheduler:
             c, fair, self.dispatcher, self.puller, Hooks(c, self.dispatcher), self._switched
         )
         self._follow_mode()
+        self.steering = Steering(self)
+        self.measuring.orders = self.steering
+
+    @property
+    def settings(self) -> FairSettings:
+        """What is in force now: some of it may have been set live."""
+        return self.fair.settings
 
     def _make_policy(self, c: Any) -> Policy:
-        settings = self.settings.policy(prefetch_multiplier=c.prefetch_multiplier)
-        worker = c.controller
-        try:
-            settings.check(max(worker.max_concurrency or 0, worker.concurrency or 0, 1))
-        except ValueError as error:
-            raise SettingsError([str(error)]) from None
-        interval = internals.polling_interval(c.conninfo)
-        if interval is not None:
-            # Where messages come only at each look, what is held must last until the next.
-            ahead = max(settings.lookahead_seconds, 1.5 * interval)
-            settings = replace(settings, lookahead_seconds=ahead)
-        return Policy(settings, slots=worker.min_concurrency or 1, now=monotonic())
+        check(self, self.settings)
+        slots = c.controller.min_concurrency or 1
+        return Policy(self.policy_settings(self.settings), slots=slots, now=monotonic())
+
+    def policy_settings(self, settings: FairSettings) -> PolicySettings:
+        """What the policy decides by, on this worker's transport."""
+        found = settings.policy(prefetch_multiplier=self.c.prefetch_multiplier)
+        interval = internals.polling_interval(self.c.conninfo)
+        if interval is None:
+            return found
+        # Where messages come only at each look, what is held must last until the next.
+        return replace(found, lookahead_seconds=max(found.lookahead_seconds, 1.5 * interval))
 
     # --- the connection
 
@@ -119,6 +127,7 @@ class Scheduler:
         pulling = self.switching.connect()
         self.measuring.connect()
         self._serve(pulling)
+        self.steering.connect()
         self.copies.loop_begins(self.dispatcher.slots, runs_tasks=self.pool.one_task_a_turn)
         self._timer_entry = c.timer.call_repeatedly(TICK_SECONDS, self.tick)
 
@@ -142,6 +151,7 @@ class Scheduler:
         if self.c.hub is None and all(window.looks for window in pulling.windows.values()):
             self.dispatcher.give_back_in_this_thread()
         self.dispatcher.connect(pulling.lanes, pulling.windows)
+        self.steering.reapply()
         self._queues_changed()
 
     def register_with_event_loop(self, hub: Any) -> None:
@@ -199,6 +209,7 @@ class Scheduler:
         )
         self.dispatcher.tick()
         self.dispatcher.settle()
+        self.steering.tick(now)
         self._feed_retries(now)
         self.announcer.tick(internals.event_sender(self.c), self.measuring.fleet_workers, now)
 
@@ -223,17 +234,19 @@ class Scheduler:
             if ready == 0:
                 lane.empty_at = now
         self.dispatcher.probing.look(self.lanes, now)
+        paused = self.policy.paused
         self.measuring.tick(
             [queue for kind in KINDS for queue in self.queues(kind)],
             now,
-            interactive_empty=self._is_empty(INTERACTIVE, now),
+            interactive_empty=INTERACTIVE in paused or self._is_empty(INTERACTIVE, now),
             batch_empty=self._is_empty(BATCH, now),
+            serves=[q for kind in KINDS if kind not in paused for q in self.queues(kind)],
         )
 
     def _observe(self, now: float) -> None:
         changed = self.policy.observe(self.load(now), now)
         if changed is not None:
-            self._tell_change()
+            self.tell_change()
         if self.switching.enforcing:
             interactive, batch = (len(self.lanes[kind]) for kind in (INTERACTIVE, BATCH))
             scene = self.policy.scene(interactive, batch, now)
@@ -241,7 +254,8 @@ class Scheduler:
             self.timeline.tick(scene, now)
             self.starts.tick(self.dispatcher.dispatched, now)
 
-    def _tell_change(self) -> None:
+    def tell_change(self) -> None:
+        """Say that the gate has changed, wherever that is told."""
         view = self.policy.view(monotonic())
         cause = view.mode_cause.value if view.mode_cause else ""
         change = GateChange(time.time(), view.mode.value, cause, view.mode_reason)
@@ -328,7 +342,7 @@ class Scheduler:
     def _queues_changed(self) -> None:
         kinds = [kind for kind in KINDS if self.queue_names(kind)]
         if self.policy.serve(kinds or KINDS, monotonic()) is not None:
-            self._tell_change()
+            self.tell_change()
         self.dispatcher.grant()
 
     def _call_later(self, seconds: float, callback: Callable[[], None]) -> Any:

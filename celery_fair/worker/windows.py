@@ -141,7 +141,7 @@ class SoloRedisWindow(Window):
         internals.gate_redis_channel(consumer.channel, self._room)
 
     def _room(self) -> int:
-        if any(lane.waiting for lane in self._lanes):
+        if any(lane.waiting for lane in self._lanes if not lane.paused):
             return 0
         return max(lane.room() for lane in self._lanes)
 

@@ -12,6 +12,7 @@ from billiard.einfo import ExceptionInfo
 from celery import signals
 from celery._state import _task_stack
 from celery.worker import state
+from celery.worker.consumer.control import Control
 from celery.worker.consumer.tasks import Tasks
 from celery.worker.request import Request
 from kombu.utils.encoding import safe_repr
@@ -163,6 +164,20 @@ def event_sender(consumer: Any) -> Callable[..., Any] | None:
     """What sends events of this worker, unless it was started without any."""
     dispatcher = getattr(consumer, "event_dispatcher", None)
     return dispatcher.send if dispatcher is not None and dispatcher.enabled else None
+
+
+def has_remote_control(consumer: Any) -> bool:
+    """Whether the worker takes commands by remote control."""
+    return any(isinstance(step, Control) for step in consumer.steps)
+
+
+def on_command(consumer: Any, wrap: Callable[..., Any]) -> None:
+    """Have ``wrap(dispatch, **body)`` called for each remote-control command that is for this
+    worker: a command's own function is not told whether it is for others too."""
+    for step in consumer.steps:
+        if isinstance(step, Control):
+            node = step.box.node
+            node.dispatch = partial(wrap, node.dispatch)
 
 
 def scheduled_requests(timer: Any) -> list[Any]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from kombu import Producer
+
 
 def is_virtual(channel: Any) -> bool:
     """Whether prefetching happens in this process, through ``channel.qos.can_consume``."""
@@ -40,6 +42,30 @@ def goes_back_alone(message: Any) -> bool:
     """
     info = message.delivery_info
     return len(message.channel._lookup(info["exchange"], info["routing_key"])) == 1
+
+
+def send_command(
+    mailbox: Any, channel: Any, command: str, arguments: Any, destination: list[str] | None
+) -> None:
+    """Send a remote-control command, and wait for nothing.
+
+    ``Control.broadcast`` would declare the exchange, take a connection from a pool, and make a lost
+    one anew: in a worker's loop that is none of its business.
+    """
+    message = {
+        "method": command,
+        "arguments": arguments,
+        "destination": destination,
+        "pattern": None,
+        "matcher": None,
+    }
+    Producer(channel, auto_declare=False).publish(
+        message,
+        exchange=mailbox.exchange.name,
+        headers={"clock": mailbox.clock.forward(), "expires": 0},
+        serializer=mailbox.serializer,
+        delivery_mode=1,
+    )
 
 
 def is_redelivered(message: Any) -> bool:

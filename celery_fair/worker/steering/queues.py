@@ -1,0 +1,81 @@
+"""Stops consuming the queues that are paused, and goes on with them afterwards."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+from celery_fair.front import front_of, without_fronts
+from celery_fair.policy.kinds import Kind
+
+logger = logging.getLogger(__name__)
+
+
+class QueuePauses:
+    """Cancels a queue as Celery's ``cancel_consumer`` does, so that no reconnect brings it back.
+
+    What others ask meanwhile of such a queue is done when it is resumed: a queue that was added
+    is then consumed, and one that was cancelled is not.
+    """
+
+    def __init__(self, c: Any) -> None:
+        self._c = c
+        self._paused: frozenset[str] = frozenset()
+        self._to_add: dict[str, Callable[[], None]] = {}
+        """What consumes each queue again that is not consumed since it is paused."""
+        self._add, self._cancel = c.add_task_queue, c.cancel_task_queue
+        c.add_task_queue = self._add_unless_paused
+        c.cancel_task_queue = self._cancel_for_good
+
+    @property
+    def stopped(self) -> list[str]:
+        """The queues that this worker would consume, were they not paused."""
+        return sorted(self._to_add)
+
+    def known(self) -> list[str]:
+        """The queues that this worker consumes, or would."""
+        return sorted({*self._consumed(), *self._to_add})
+
+    def by_kind(self, kind_of_queue: Callable[[str], Kind]) -> dict[str, Kind]:
+        """Those, but for fronts, each with its kind."""
+        return {queue: kind_of_queue(queue) for queue in without_fronts(self.known())}
+
+    def keys(self) -> frozenset[str]:
+        """The routing keys by which messages of the paused queues have come."""
+        queues = self._c.app.amqp.queues
+        named = {name for queue in self._paused for name in (queue, front_of(queue))}
+        bound = {queues[name].routing_key for name in named if name in queues}
+        return frozenset(named | {key for key in bound if key})
+
+    def pause(self, queues: Iterable[str]) -> None:
+        """Have these paused, and no others, as soon as the loop comes to it."""
+        self._paused = frozenset(queues)
+        self._c.call_soon(self.follow)
+
+    def follow(self) -> None:
+        """Consume what is to be consumed; in the loop, or before it begins."""
+        if self._c.task_consumer is None:
+            return  # the connection is lost; the next one begins with this
+        for queue in self._paused & self._consumed():
+            self._to_add[queue] = partial(self._add, queue)
+            for name in (queue, front_of(queue)):
+                if name in self._consumed():
+                    self._cancel(name)
+        for queue in self._to_add.keys() - self._paused:
+            self._to_add.pop(queue)()
+
+    def _consumed(self) -> set[str]:
+        return set(self._c.app.amqp.queues.consume_from)
+
+    def _add_unless_paused(self, queue: str, *args: Any, **options: Any) -> None:
+        if queue in self._paused:
+            self._to_add[queue] = partial(self._add, queue, *args, **options)
+            logger.warning("celery-fair: %s is paused; it is consumed once it is resumed", queue)
+        else:
+            self._add(queue, *args, **options)
+
+    def _cancel_for_good(self, queue: str) -> None:
+        self._to_add.pop(queue, None)
+        self._cancel(queue)
