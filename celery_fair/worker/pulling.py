@@ -84,6 +84,8 @@ class Puller:
         """Leave Celery's own consumer in place: the lanes hold nothing, and are only looked at."""
         lanes = self._lanes()
         stock = self._c.task_consumer
+        if self._driver == "redis":
+            internals.return_unnoted(stock.channel, self._unnoted)
         windows = {kind: Window(lane, stock) for kind, lane in lanes.items()}
         return Pulling(stock, dict.fromkeys(KINDS, stock), lanes, windows)
 

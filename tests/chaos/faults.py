@@ -164,6 +164,11 @@ def _resize(site: Site, worker: WorkerProcess, fault: Fault) -> list[Step]:
     return [command(site, worker, "chaos_resize", slots=site.plan.slots)]
 
 
+def _mode(site: Site, worker: WorkerProcess, fault: Fault) -> list[Step]:
+    site.ask(worker, "chaos_mode", mode=fault.how)
+    return [command(site, worker, "chaos_mode", mode="enforce")]
+
+
 def command(site: Site, worker: WorkerProcess, name: str, **arguments: object) -> Step:
     """Have a worker do something, if it is the one that was told the contrary."""
     pid = worker.pid
@@ -186,4 +191,5 @@ FAULTS: dict[str, Callable[[Site, WorkerProcess, Fault], list[Step]]] = {
     "move": _move,
     "pause": _pause,
     "resize": _resize,
+    "mode": _mode,
 }

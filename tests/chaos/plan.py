@@ -155,8 +155,9 @@ FAULTS = {
     "move": 12,
     "pause": 12,
     "resize": 9,
+    "mode": 10,
 }
-LASTING = ("gate", "kill_worker", "move", "pause", "resize")
+LASTING = ("gate", "kill_worker", "mode", "move", "pause", "resize")
 
 
 def _names(random: Random, number: int, broker: str, pool: str) -> list[str]:
@@ -188,6 +189,7 @@ def _hows(name: str, broker: str, pool: str) -> tuple[str, ...]:
         "move": ("interactive",),
         "pause": ("celery", "celery.batch", "moving"),
         "resize": ("grow", "shrink"),
+        "mode": ("observe",),
     }.get(name, ("",))
 
 
