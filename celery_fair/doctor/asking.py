@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from time import monotonic
 from typing import Any, NamedTuple, TypeVar
 
 from celery_fair.app import Fair
+from celery_fair.doctor.queues import driver_type
 from celery_fair.doctor.stranded import known_queues
+from celery_fair.policy.kinds import KINDS, Kind
 
 T = TypeVar("T")
 
 ANSWER_SECONDS = 2.0
 
 logger = logging.getLogger(__name__)
+
+#: Messages of a queue that are looked at, those that are next.
+LOOKED_AT = 200
 
 #: What is looked at of Redis' ``INFO``; the rest stays there.
 SECTIONS = ("server", "memory", "persistence")
@@ -25,6 +33,7 @@ class Broker(NamedTuple):
 
     waiting: Mapping[str, int]
     redis: Mapping[str, Any] | None
+    parents: Mapping[Kind, Mapping[str, int]]
     unchecked: tuple[str, ...]
 
 
@@ -38,7 +47,10 @@ def ask_broker(fair: Fair) -> Broker:
     redis = _tried("Redis", lambda: redis_info(fair.app), None, unchecked)
     if redis is not None and redis["saves"] is None:
         unchecked.append("whether Redis saves anything (it refuses CONFIG GET save)")
-    return Broker(waiting, redis, tuple(unchecked))
+    parents: Mapping[Kind, Mapping[str, int]] = {}
+    if redis is not None:
+        parents = _tried("whose children wait", lambda: parents_waiting(fair), parents, unchecked)
+    return Broker(waiting, redis, parents, tuple(unchecked))
 
 
 def _tried(about: str, asks: Callable[[], T], otherwise: T, unchecked: list[str]) -> T:
@@ -80,18 +92,50 @@ def redis_info(app: Any) -> dict[str, Any] | None:
 
     ``None`` where the broker is something else. Raises what Redis says, a refusal among it.
     """
+    if driver_type(app) != "redis":
+        return None
+    with _redis(app) as (_, client):
+        found: dict[str, Any] = {}
+        for section in SECTIONS:
+            found.update(client.info(section))
+        found["saves"] = _saves(client, found)
+        return found
+
+
+def parents_waiting(fair: Fair) -> dict[Kind, dict[str, int]]:
+    """How many of the next messages in a Redis have which parent. Raises what Redis says.
+
+    Only headers are looked at, never what a task is called with.
+    """
+    from celery_fair.worker import internals
+
+    found: dict[Kind, Counter[str]] = {kind: Counter() for kind in KINDS}
+    with _redis(fair.app) as (channel, client):
+        for kind in KINDS:
+            for queue in fair.queues[kind]:
+                for key in internals.redis_keys(channel, queue, prefixed=False):
+                    next_ones = client.lrange(key, -LOOKED_AT, -1)  # BRPOP takes the last
+                    found[kind].update(filter(None, map(_parent, next_ones)))
+    return {kind: dict(counted) for kind, counted in found.items()}
+
+
+def _parent(message: bytes | str) -> str | None:
+    try:
+        parent = json.loads(message)["headers"]["parent_id"]
+    except (ValueError, TypeError, KeyError, IndexError):
+        return None
+    return parent if isinstance(parent, str) else None
+
+
+@contextmanager
+def _redis(app: Any) -> Iterator[tuple[Any, Any]]:
+    """A channel of kombu's and its client, whose every answer is bounded in time."""
     with app.connection_for_read() as connection:
-        if connection.transport.driver_type != "redis":
-            return None
         options = {"socket_timeout": ANSWER_SECONDS, "socket_connect_timeout": ANSWER_SECONDS}
         connection.transport_options = {**connection.transport_options, **options}
         connection.ensure_connection(max_retries=0, reraise_as_library_errors=False)
         with connection.channel() as channel, channel.conn_or_acquire() as client:
-            found: dict[str, Any] = {}
-            for section in SECTIONS:
-                found.update(client.info(section))
-            found["saves"] = _saves(client, found)
-            return found
+            yield channel, client
 
 
 def _saves(client: Any, info: Mapping[str, Any]) -> bool | None:

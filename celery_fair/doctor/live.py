@@ -12,6 +12,7 @@ from celery_fair.doctor.consumers import consumer_findings
 from celery_fair.doctor.differences import difference_findings
 from celery_fair.doctor.finding import Finding, rule
 from celery_fair.doctor.gates import gate_findings
+from celery_fair.doctor.inversions import inversion_findings
 from celery_fair.doctor.losses import loss_findings
 from celery_fair.doctor.plain import celery_findings
 from celery_fair.doctor.redis import redis_findings
@@ -57,6 +58,7 @@ CHECKS: Final[dict[str, Check]] = {
     "reserves": reserve_findings,
     "run times": run_findings,
     "tasks that come back": loss_findings,
+    "tasks that wait for their children": inversion_findings,
     "clocks": clock_findings,
     "Redis": redis_findings,
 }

@@ -27,6 +27,8 @@ class Replies:
     """Messages at the broker, by queue; queues that could not be counted are not there."""
     redis: Mapping[str, Any] | None = None
     """What ``INFO`` says, where the broker is a Redis that tells."""
+    parents: Mapping[Kind, Mapping[str, int]] = field(default_factory=dict)
+    """How many messages at the broker have which task as their parent, as far as it tells."""
     unchecked: tuple[str, ...] = ()
     """What could not be asked, and why."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import celery
@@ -12,6 +13,7 @@ import kombu
 from celery_fair.doctor.differences import transport_options
 from celery_fair.observe.facts import tasks
 from celery_fair.policy.kinds import KINDS, Kind
+from celery_fair.worker import inversions
 
 if TYPE_CHECKING:
     from celery_fair.worker.scheduler import Scheduler
@@ -21,13 +23,19 @@ LONGEST = 5
 
 
 def checkup(scheduler: Scheduler) -> dict[str, Any]:
-    """Times are epoch seconds; of a task there is its name, its mean run time and how many runs."""
-    counted = tasks(scheduler)
+    """Times are epoch seconds; of a task there is its name, its mean run time and how many runs.
+
+    ``running`` and ``parents`` are for `doctor.inversions`, which puts those of all workers
+    together.
+    """
+    counted, dispatcher = tasks(scheduler), scheduler.dispatcher
     return {
         "time": time.time(),
         "versions": {"celery": celery.__version__, "kombu": kombu.__version__},
         "transport_options": transport_options(scheduler.c.app),
         "longest": {kind: _longest(kind, counted) for kind in KINDS},
+        "running": inversions.running(dispatcher.slots, monotonic()),
+        "parents": inversions.parents(scheduler.lanes),
     }
 
 

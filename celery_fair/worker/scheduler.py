@@ -28,6 +28,7 @@ from celery_fair.worker.dispatcher import Dispatcher
 from celery_fair.worker.drops import Drops
 from celery_fair.worker.holding import Holding
 from celery_fair.worker.hooks import Hooks
+from celery_fair.worker.inversions import Inversions
 from celery_fair.worker.lanes import Lane
 from celery_fair.worker.measuring import Measuring
 from celery_fair.worker.pools import adapt
@@ -87,7 +88,7 @@ class Scheduler:
             waker=self.waker,
             on_queues_changed=self._queues_changed,
         )
-        self.holding = Holding(fair)
+        self.holding, self.inversions = Holding(fair), Inversions()
         self.pulling: Pulling | None = None
         self._timer_entry: Any = None
         self._audited_at = self._recounted_at = 0.0
@@ -200,6 +201,7 @@ class Scheduler:
             if now - self._recounted_at >= RECOUNT_SECONDS and self.switching.enforcing:
                 self._recounted_at = now
                 self._recount_scheduled()
+                self.inversions.look(self.dispatcher.slots, self.pool.slots, self.lanes, now)
             self.holding.look(self.dispatcher.slots, now)
             if self.copies.seen:
                 self.copies.tick(self.dispatcher.slots, now)

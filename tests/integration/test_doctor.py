@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+from tests.apps import mixed
+from tests.brokers.waiting import wait_until
 from tests.nodes.worker import ROOT
 
 APP = "tests.apps.mixed"
@@ -126,3 +128,16 @@ def test_the_redis_behind_the_broker_and_what_waits_in_it_are_looked_at(redis_se
     code, found = doctor(BROKER=redis_server.url)
     assert (code, list(found)) == (1, ["F102", "F120"])
     assert found["F102"]["what"].endswith("; messages that wait there: 1")
+
+
+def test_a_task_that_waits_for_its_own_batch_child_is_found_and_logged(broker, start, doctor):
+    worker = start("tests.apps.inverted", concurrency=1)
+    mixed.make_app(broker).send_task("i.ask", [60])
+    found_it = "whose children wait here for one"
+    wait_until(lambda: found_it in worker.log_text(), "a word of the deadlock", timeout=20)
+    assert "i.ask[" in worker.log_text()
+    code, found = doctor("--ignore", "F112")
+    assert (code, list(found)) == (1, ["F125"])
+    assert found["F125"]["severity"] == "error"
+    assert "Every slot (1) has a task whose children wait" in found["F125"]["what"]
+    worker.kill()

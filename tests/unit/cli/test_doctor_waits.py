@@ -137,6 +137,8 @@ def checkup(longest=(), at=100.5, celery="5.7.0", options=()):
         "versions": {"celery": celery, "kombu": "5.7.0"},
         "transport_options": dict(options),
         "longest": {"interactive": [], "batch": list(longest)},
+        "running": [],
+        "parents": {"interactive": {}, "batch": {}},
     }
 
 
