@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 import celery_fair.worker.control  # noqa: F401 - `celery inspect fair_status` knows it from here
+from celery_fair.cli.bench import bench
 from celery_fair.cli.doctor import doctor
 from celery_fair.cli.exporter import exporter
 from celery_fair.cli.flower import flower
@@ -33,3 +34,4 @@ fair.add_command(doctor)
 fair.add_command(exporter)
 fair.add_command(flower)
 fair.add_command(top)
+fair.add_command(bench)

@@ -43,6 +43,15 @@ F001 warning  1 task has no kind: shop.answer
 1 warning; looked at the app and its workers.
 """
 
+BENCH: Final = """\
+$ celery -A shop fair bench --seconds 20 --save after.json
+probes of 21 s   1 worker with celery-fair, 4 slots
+             sent  ran  wait p50    p95    p99    max  slots used
+interactive    20   20      7 ms  17 ms  28 ms  28 ms         0.0
+batch          20   20     7.3 s   16 s   17 s   17 s         2.7
+slots in use 67 %; batch's part of it 100 %; 5.8 tasks a second
+"""
+
 EXPORTER: Final = """\
 $ celery -A shop fair exporter --port 9541 &
 celery-fair: metrics on http://0.0.0.0:9541/metrics
@@ -61,6 +70,7 @@ EXAMPLES: Final = {
     "status": STATUS,
     "top": TOP,
     "doctor": DOCTOR,
+    "bench": BENCH,
     "exporter": EXPORTER,
     "flower": FLOWER,
 }

@@ -49,7 +49,7 @@ class Listener(threading.Thread):
         while not self._stopped.is_set():
             try:
                 with self._app.connection_for_read() as connection:
-                    _reach(connection)
+                    reach(connection)
                     self._listen(connection)
             except Exception as error:
                 if self.error is None:
@@ -87,7 +87,7 @@ class Listener(threading.Thread):
         self._stopped.set()
 
 
-def _reach(connection: Any) -> None:
+def reach(connection: Any) -> None:
     """Connect, or raise within some seconds: the first use of a connection would try for ever."""
     if connection.transport.driver_type == "redis":  # which has no time limit of its own
         bound = {"socket_connect_timeout": CONNECT_SECONDS}
