@@ -22,13 +22,15 @@ def fair_status(state: Any, **_: Any) -> dict[str, Any]:
     return collect(scheduler)
 
 
-@inspect_command(args=[("task_id", str)], signature="[TASK_ID]")
+@inspect_command(args=[("task_id", str)], signature="[task_id]")
 def fair_explain(
     state: Any, task_id: str | None = None, recent: int = 0, **_: Any
 ) -> dict[str, Any]:
     """Where a task is here, and why each kind waits."""
     from celery_fair.worker.explaining import explain, explain_plain
 
+    if task_id is not None and not isinstance(task_id, str):
+        return {"error": f"task_id: expected a text, got {type(task_id).__name__}"}
     scheduler = getattr(state.consumer.controller, "fair", None)
     if scheduler is None:
         found = {} if task_id is None else explain_plain(task_id)
