@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from celery.bin.base import CLIContext
 
+from celery_fair.cli.failing import without_app
 from celery_fair.cli.overview import Answers
 from celery_fair.cli.remote import NoRemoteControl, Unreachable, ask, broker_url
 from celery_fair.cli.words import plural
@@ -69,6 +70,7 @@ def _known(_: click.Context, __: click.Parameter, ids: Sequence[str]) -> list[st
     help="Seconds to wait for the workers' answers.",
 )
 @click.pass_obj
+@without_app("rules", "listing")
 def doctor(
     obj: CLIContext,
     rules: Sequence[str],

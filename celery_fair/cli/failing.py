@@ -30,6 +30,16 @@ EXTRAS: Final = {
 """Of packages that may be missing, the extra that brings them."""
 
 
+def without_app(*parameters: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Of a command that needs no app if it is given one of these parameters."""
+
+    def mark(callback: Callable[..., Any]) -> Callable[..., Any]:
+        callback.without_app = parameters  # type: ignore[attr-defined]
+        return callback
+
+    return mark
+
+
 def told(callback: Callable[..., Any] | None) -> Callable[..., Any] | None:
     """A command's callback that fails with a sentence where a traceback would help nobody."""
     if callback is None:
@@ -41,7 +51,8 @@ def told(callback: Callable[..., Any] | None) -> Callable[..., Any] | None:
 
         context = click.get_current_context()
         _check_version()
-        _check_app(context)
+        if not any(context.params.get(name) for name in getattr(callback, "without_app", ())):
+            _check_app(context)
         try:
             return callback(*args, **kwargs)
         except FairError as error:

@@ -96,6 +96,13 @@ def test_help_needs_no_app(run):
     assert run("fair", "status", "--help").returncode == 0
 
 
+@pytest.mark.parametrize("arguments", [("F103",), ("--list",)])
+def test_what_the_doctor_explains_needs_no_app(run, arguments):
+    done = run("fair", "doctor", *arguments)
+    assert done.returncode == 0, done.stderr
+    assert "F103" in done.stdout
+
+
 def test_an_app_that_is_nowhere_is_named(run):
     done = run("-A", "nosuchapp", "fair", "status")
     assert done.returncode == 2
