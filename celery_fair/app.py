@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from celery import Celery, signals
 from celery.local import Proxy
@@ -42,6 +42,9 @@ from celery_fair.task import (
     retry_here,
     with_fair_task,
 )
+
+if TYPE_CHECKING:
+    from celery_fair.doctor import Finding
 
 logger = logging.getLogger(__name__)
 
@@ -304,6 +307,12 @@ class Fair:
         """
         if self.settings.enabled:
             self.admission.ask(known_kind(kind, "admit(…)"))
+
+    def findings(self) -> list[Finding]:
+        """Return what ``fair doctor --no-broker`` finds in the app; opens no connection."""
+        from celery_fair.doctor import static_findings
+
+        return static_findings(self.app)
 
     def add_observer(self, observer: Observer) -> None:
         """Have the hooks of ``observer`` called, in this process and in workers started from it."""

@@ -1,6 +1,7 @@
 """Django: a middleware, the view decorators, and checks of ``CELERY_FAIR`` and ``FAIR_…``.
 
-``INSTALLED_APPS += ["celery_fair.integrations.django.FairConfig"]`` gives the checks,
+``INSTALLED_APPS += ["celery_fair.integrations.django.FairConfig"]`` gives the checks, of the app
+too (`django_checks`),
 ``MIDDLEWARE += ["celery_fair.integrations.django.fair_middleware"]`` what the settings ask for:
 ``FAIR_TRUST_HEADER``, ``FAIR_KIND`` and the other keywords of `RequestRules`, with ``FAIR_`` before
 them and in capitals. Callables get Django's request, and may be named by their dotted path.
@@ -23,6 +24,7 @@ from django.utils.module_loading import import_string
 
 from celery_fair import FairSettings, QueueFull, SettingsError
 from celery_fair.integrations import RequestRules, batch_view, interactive_view, kind_view
+from celery_fair.integrations.django_checks import TAG, check_app, check_notes
 from celery_fair.integrations.full import refusal
 
 __all__ = ("FairConfig", "batch_view", "fair_middleware", "interactive_view", "kind_view")
@@ -107,8 +109,10 @@ class FairConfig(AppConfig):
     verbose_name = "celery-fair"
 
     def ready(self) -> None:
-        """Register the check."""
-        checks.register(check_settings)
+        """Register the checks, as ``manage.py check --tag celery_fair`` runs them alone."""
+        checks.register(check_settings, TAG)
+        checks.register(check_app, TAG)
+        checks.register(check_notes, TAG, deploy=True)
 
 
 def check_settings(**_: Any) -> list[checks.CheckMessage]:
