@@ -16,7 +16,7 @@ LIVE_SETTINGS: Final = frozenset({
     "batch_max_wait_seconds", "lookahead_seconds", "sensor_interval_seconds", "hold_max_seconds",
     "interactive_timeout_seconds", "batch_timeout_seconds",
     "interactive_time_limit", "batch_time_limit",
-    "log_tasks",
+    "log_tasks", "mode",
 })  # fmt: skip
 """What the main process of a worker reads, and nobody else."""
 
@@ -28,7 +28,6 @@ _CHILDREN = f"the processes that run tasks have read it already: {RESTART} the w
 
 FIXED: Final[Mapping[str, str]] = {
     "enabled": _PUBLISHERS,
-    "mode": "`celery fair mode` changes it",
     "default_kind": _PUBLISHERS,
     "queues": _PUBLISHERS,
     "kinds": _PUBLISHERS,

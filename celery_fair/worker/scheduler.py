@@ -92,10 +92,9 @@ class Scheduler:
         self.pulling: Pulling | None = None
         self._timer_entry: Any = None
         self._audited_at = self._recounted_at = 0.0
-        self.switching = Switching(
-            c, fair, self.dispatcher, self.puller, Hooks(c, self.dispatcher), self._switched
-        )
-        self._follow_mode()
+        self.switching = Switching(c, fair, self.dispatcher, self.puller, Hooks(c, self.dispatcher))
+        self.switching.on_mode, self.switching.on_switched = self._follow_mode, self._serve
+        self.switching.begin()
         self.steering = Steering(self)
         self.measuring.orders = self.steering
 
@@ -132,14 +131,8 @@ class Scheduler:
         self.copies.loop_begins(self.dispatcher.slots, runs_tasks=self.pool.one_task_a_turn)
         self._timer_entry = c.timer.call_repeatedly(TICK_SECONDS, self.tick)
 
-    def _switched(self, pulling: Pulling) -> None:
-        """The worker has changed its mode, over the same connection."""
-        self._follow_mode()
-        self._serve(pulling)
-
-    def _follow_mode(self) -> None:
+    def _follow_mode(self, enforcing: bool) -> None:
         """What ends tasks before their time, or after it, is enforced too."""
-        enforcing = self.switching.enforcing
         self.dispatcher.time_limits = self.settings.time_limits if enforcing else {}
         self.dispatcher.probing.deadlines = Deadlines(self.settings.timeouts if enforcing else {})
         self.dispatcher.probing.deadlines.learn(self.c.app.tasks if enforcing else {})
@@ -212,6 +205,7 @@ class Scheduler:
         self.dispatcher.tick()
         self.dispatcher.settle()
         self.steering.tick(now)
+        self.switching.follow(self.settings.mode)
         self._feed_retries(now)
         self.announcer.tick(internals.event_sender(self.c), self.measuring.fleet_workers, now)
 

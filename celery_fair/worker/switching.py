@@ -36,20 +36,26 @@ class Switching:
         dispatcher: Dispatcher,
         puller: Puller,
         hooks: Hooks,
-        on_changed: Callable[[Pulling], None],
     ) -> None:
         self._c = c
         self._fair = fair
         self._dispatcher = dispatcher
         self._puller = puller
         self._hooks = hooks
-        self._on_changed = on_changed
+        self.on_mode: Callable[[bool], None] = lambda enforcing: None
+        """Called with each mode as it begins: whether it is to enforce."""
+        self.on_switched: Callable[[Pulling], None] = lambda pulling: None
+        """Called with what pulls from now on, over the same connection."""
         self._observing = Observing(dispatcher)
         self._made: dict[WorkerMode, Pulling] = {}
         self._of_celery: Any = None
         self.mode: WorkerMode = fair.settings.mode
-        hooks.install()
-        hooks.on_lost = self.disconnect
+        self._impossible: WorkerMode | None = None
+
+    def begin(self) -> None:
+        """Put the hooks of the first mode, before Celery's strategies look them up."""
+        self._hooks.install()
+        self._hooks.on_lost = self.disconnect
         self._hook()
 
     @property
@@ -93,8 +99,16 @@ class Switching:
             self._hooks.enforce()
         else:
             self._hooks.observe(self._observing)
+        self.on_mode(self.enforcing)
 
     # --- while it runs
+
+    def follow(self, mode: WorkerMode) -> None:
+        """Have the mode become this one soon, in the loop, if it isn't and can be."""
+        if mode == self.mode:
+            self._impossible = None
+        elif mode != self._impossible:
+            self._c.call_soon(self.to, mode)
 
     def to(self, mode: WorkerMode) -> None:
         """Change over, between two turns of the loop; without effect if that is the mode already.
@@ -106,25 +120,28 @@ class Switching:
             return
         before: WorkerMode = self.mode
         try:
-            self._change(mode)
+            with self._dispatcher.lock:  # timers may have a thread of their own
+                self._change(mode)
         except self._c.connection_errors:
             raise
         except Exception as error:
             logger.exception("celery-fair: mode %s can't be had, so it stays %s", mode, before)
+            self._impossible = mode
             self._go_back(before, error)
 
     def _go_back(self, mode: WorkerMode, error: Exception) -> None:
         """Nothing may be consumed just now: a reconnect mends all, at the cost of what runs."""
         try:
-            self._change(mode)
+            with self._dispatcher.lock:
+                self._change(mode)
         except Exception:
             raise ConnectionResetError("celery-fair: consuming anew") from error
 
     def _change(self, mode: WorkerMode) -> None:
         self.mode = mode  # a connection lost from here on comes back in it
+        self._hook()
         consumer = self._c.task_consumer
         (consumer.rest if isinstance(consumer, LaneConsumer) else consumer.cancel)()
-        self._hook()
         self._pass_on_held()
         pulling = self._made.get(mode)
         if pulling is None:
@@ -133,7 +150,7 @@ class Switching:
         pulling.consumer.on_message = consumer.on_message
         self._use(pulling)
         self._count_waiting(pulling)
-        self._on_changed(pulling)
+        self.on_switched(pulling)
         self._consume(pulling.consumer)
 
     def _make_beside(self) -> Pulling:

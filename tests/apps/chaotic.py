@@ -276,13 +276,6 @@ def chaos_resize(state, slots=0, **_):
     return {"ok": pool.num_processes}
 
 
-@control_command()
-def chaos_mode(state, mode="", **_):
-    """Have the worker observe, or enforce."""
-    state.consumer.call_soon(state.consumer.controller.fair.switching.to, mode)
-    return {"ok": mode}
-
-
 @inspect_command()
 def chaos_probe(state, **_):
     """Count what a worker at rest must not keep, and what must not have grown."""

@@ -14,7 +14,7 @@ import time
 from celery import Celery
 
 from celery_fair import Fair
-from tests.apps import plain, switched  # noqa: F401
+from tests.apps import plain
 from tests.brokers.broker import Broker
 from tests.nodes.journal import recorded
 

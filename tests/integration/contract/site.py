@@ -38,7 +38,8 @@ def ask(app: Celery, hostname: str, command: str = "fair_status") -> dict[str, A
 
 def change_mode(app: Celery, hostname: str, mode: str) -> None:
     """Tell a worker to observe, or to enforce, and wait until it does."""
-    app.control.broadcast("switch_to", arguments={"mode": mode}, destination=[hostname])
+    order = {"name": "mode", "value": mode}
+    app.control.broadcast("fair_set", arguments=order, destination=[hostname])
     wait_until(
         lambda: (ask(app, hostname) or {}).get("mode") == mode,
         f"{hostname} to be in mode {mode}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import RLock
 from types import SimpleNamespace
 
 import pytest
@@ -43,6 +44,7 @@ class Worker:
             task_buckets={},
             task_consumer=None,
             update_strategies=lambda: None,
+            call_soon=lambda call, mode: self.log.append(f"{mode} asked for"),
             app=SimpleNamespace(amqp=SimpleNamespace(queues=SimpleNamespace(consume_from={}))),
         )
         monkeypatch.setattr(internals, "consume_as_celery", self._as_celery)
@@ -62,11 +64,10 @@ class Worker:
             enforce=lambda: self.log.append("held"),
             observe=lambda receiver: self.log.append("passed on"),
         )
-        dispatcher = SimpleNamespace(lanes={}, enforcing=None)
+        dispatcher = SimpleNamespace(lanes={}, enforcing=None, lock=RLock())
         self.dispatcher = dispatcher
-        self.switching = Switching(
-            self.c, fair, dispatcher, puller, self.hooks, lambda pulling: None
-        )
+        self.switching = Switching(self.c, fair, dispatcher, puller, self.hooks)
+        self.switching.begin()
         self.c.task_consumer = self.switching.connect().consumer
         self.log.clear()
 
@@ -81,7 +82,7 @@ def worker(monkeypatch):
 
 def test_one_consumer_rests_before_the_other_consumes(worker):
     worker.switching.to("observe")
-    assert worker.log == ["lanes rests", "passed on", "celery consumes"]
+    assert worker.log == ["passed on", "lanes rests", "celery consumes"]
     assert worker.c.task_consumer is worker.observing
     assert worker.observing.on_message == "the handler"
     assert worker.dispatcher.enforcing is False
@@ -101,10 +102,22 @@ def test_the_mode_that_it_has_is_no_change(worker):
 def test_a_worker_that_cannot_change_goes_on_as_before(worker, caplog):
     worker.observing.fails = [RuntimeError("no such queue")]
     worker.switching.to("observe")
-    assert worker.log[-2:] == ["held", "lanes consumes"]
+    assert worker.log[-3:] == ["held", "celery rests", "lanes consumes"]
     assert worker.c.task_consumer is worker.enforcing
     assert (worker.switching.mode, worker.dispatcher.enforcing) == ("enforce", True)
     assert "mode observe can't be had, so it stays enforce" in caplog.text
+
+
+def test_what_cannot_be_had_is_not_asked_for_again_until_something_else_was(worker):
+    worker.observing.fails = [RuntimeError("no such queue")]
+    worker.switching.follow("observe")
+    worker.switching.to("observe")
+    worker.log.clear()
+    worker.switching.follow("observe")
+    assert worker.log == []
+    worker.switching.follow("enforce")
+    worker.switching.follow("observe")
+    assert worker.log == ["observe asked for"]
 
 
 def test_a_worker_that_cannot_go_back_either_reconnects(worker):
