@@ -12,9 +12,13 @@ import click
 import celery_fair.worker.control  # noqa: F401 - `celery inspect fair_status` knows it from here
 from celery_fair.cli.bench import bench
 from celery_fair.cli.doctor import doctor
+from celery_fair.cli.drain import drain
 from celery_fair.cli.exporter import exporter
 from celery_fair.cli.flower import flower
 from celery_fair.cli.group import FairGroup
+from celery_fair.cli.pause import pause, resume
+from celery_fair.cli.set import set_
+from celery_fair.cli.settings import settings
 from celery_fair.cli.status import status
 from celery_fair.cli.top import top
 
@@ -35,3 +39,8 @@ fair.add_command(exporter)
 fair.add_command(flower)
 fair.add_command(top)
 fair.add_command(bench)
+fair.add_command(pause)
+fair.add_command(resume)
+fair.add_command(set_)
+fair.add_command(settings)
+fair.add_command(drain)

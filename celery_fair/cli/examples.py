@@ -52,6 +52,49 @@ batch          20   20     7.3 s   16 s   17 s   17 s         2.7
 slots in use 67 %; batch's part of it 100 %; 5.8 tasks a second
 """
 
+PAUSE: Final = """\
+$ celery -A shop fair pause batch
+batch
+  web1@shop  running → paused
+  web2@shop  running → paused
+Lasts while a worker is left that knows it; --keep keeps it over restarts.
+"""
+
+RESUME: Final = """\
+$ celery -A shop fair resume batch
+batch
+  web1@shop  paused → running
+  web2@shop  paused → running
+"""
+
+SET: Final = """\
+$ celery -A shop fair set batch_share=0.3 protect_backlog=5
+batch_share
+  web1@shop  0.2 → 0.3
+  web2@shop  0.2 → 0.3
+protect_backlog
+  web1@shop  10 → 5
+  web2@shop  10 → 5
+Lasts while a worker is left that knows it; --keep keeps it over restarts.
+"""
+
+SETTINGS: Final = """\
+$ celery -A shop fair settings --diff
+batch_share = 0.2 (default): this app
+batch_share = 0.3 (live, by ann@ops): web1@shop
+batch_share = 0.4 (live, by bob@ops): web2@shop
+"""
+
+DRAIN: Final = """\
+$ celery -A shop fair drain web2@shop --wait
+work
+  web2@shop  in service → draining (3 running)
+For this process: the next of its name takes work.
+  web2@shop  draining (3 running)
+  web2@shop  draining (1 running)
+  web2@shop  drained
+"""
+
 EXPORTER: Final = """\
 $ celery -A shop fair exporter --port 9541 &
 celery-fair: metrics on http://0.0.0.0:9541/metrics
@@ -71,6 +114,11 @@ EXAMPLES: Final = {
     "top": TOP,
     "doctor": DOCTOR,
     "bench": BENCH,
+    "pause": PAUSE,
+    "resume": RESUME,
+    "set": SET,
+    "settings": SETTINGS,
+    "drain": DRAIN,
     "exporter": EXPORTER,
     "flower": FLOWER,
 }

@@ -26,12 +26,13 @@ class Answers:
             if isinstance(reply, dict) and "kinds" in reply:
                 reports[node] = reply
             else:
-                silent[node] = _reason(reply)
+                silent[node] = reason(reply)
         return cls(reports, silent)
 
 
-def _reason(reply: Any) -> str:
+def reason(reply: Any) -> str:
+    """Why a worker that has answered doesn't do so as celery-fair."""
     said = reply.get("error") if isinstance(reply, dict) else reply
-    if "fair_status" in str(said):  # KeyError('fair_status'): Celery's answer to an unknown command
+    if "KeyError('fair_" in str(said):  # Celery's answer to an unknown command
         return "celery-fair is not installed there"
     return str(said)

@@ -13,6 +13,7 @@ from rich.text import Text
 import celery_fair
 from celery_fair.cli.overview import Answers, total
 from celery_fair.cli.words import ago, count, duration, percent, plural
+from celery_fair.observe.steering import stops
 from celery_fair.policy.kinds import KINDS
 
 WINDOW = "waits: last 5 min"
@@ -49,6 +50,8 @@ def _worker(console: Console, node: str, report: Mapping[str, Any], now: float) 
     if gate["blind"]:
         line += "; the queues can't be read"
     _indented(console, line)
+    for words, since in stops(report):
+        _warned(console, f"{words}, {ago(since, now)}")
     _kinds(console, report["kinds"])
     _share(console, report, now)
 
@@ -58,6 +61,8 @@ def _total(console: Console, everything: Mapping[str, Any], now: float) -> None:
     slots = everything["slots"]
     console.print(Text(f"Total of {everything['workers']} workers   gates: {gates}", style="bold"))
     _indented(console, f"{slots['total']} slots, {slots['reserve']} in reserve")
+    for words, workers in everything["stops"].items():
+        _warned(console, f"{words} in {workers} of {plural(everything['workers'], 'worker')}")
     _kinds(console, everything["kinds"], bound="≤ ")
     _share(console, everything, now)
 
@@ -93,6 +98,10 @@ def _share(console: Console, report: Mapping[str, Any], now: float) -> None:
         f"last start {ago(report['last_batch_start'], now)}",
     )
     console.print()
+
+
+def _warned(console: Console, line: str) -> None:
+    console.print(Padding(Text(line, style="yellow"), (0, 0, 0, 2), expand=False))
 
 
 def _indented(console: Console, line: str) -> None:

@@ -14,6 +14,7 @@ from celery_fair.cli.top_signs import slots_of, sparkline, strip
 from celery_fair.cli.top_waits import CELLS
 from celery_fair.cli.top_watch import Picture, Seen
 from celery_fair.cli.words import count, duration, percent, plural
+from celery_fair.observe.steering import stops
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS, Kind
 
 BLOCK: Final = 4
@@ -57,7 +58,9 @@ def _gate(picture: Picture, worker: Seen) -> Text:
 
 def _reason(worker: Seen) -> str:
     gate = worker.facts["gate"]
-    return ("queues can't be read; " if gate["blind"] else "") + gate["reason"]
+    said = [words for words, _ in stops(worker.facts)]
+    said += ["queues can't be read"] if gate["blind"] else []
+    return "; ".join([*said, gate["reason"]])
 
 
 def _block(picture: Picture, worker: Seen, width: int) -> Iterator[RenderableType]:

@@ -114,6 +114,12 @@ def by_kind(name: str) -> Reader:
     return lambda source: [((kind,), number(source.facts["kinds"][kind][name])) for kind in KINDS]
 
 
+def paused(source: Source) -> Samples:
+    """1 for a kind that is paused as a whole, 0 else; a drain stops both without pausing them."""
+    found = {one["kind"] for one in source.facts["steering"]["paused"] if one["queue"] is None}
+    return [((kind,), float(kind in found)) for kind in KINDS]
+
+
 def counted_by_kind(name: str, known: Iterable[str]) -> Reader:
     """Numbers by kind and by a name: the ``known`` ones at 0 from the start."""
     known = tuple(known)

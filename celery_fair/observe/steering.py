@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import celery_fair
@@ -57,6 +57,22 @@ def steering_facts(steering: Steering) -> dict[str, Any]:
             RECENT_BYTES,
         ),
     }
+
+
+def stops(facts: Mapping[str, Any]) -> list[tuple[str, float]]:
+    """What a worker doesn't do by an order, in words, and since when; of a worker's facts."""
+    steering = facts.get("steering") or {}
+    found = []
+    if steering.get("not_in_force"):
+        return []
+    draining = steering.get("draining")
+    if draining is not None:
+        word = "drained" if draining["done"] else "draining"
+        found.append((f"{word} by {draining['by']}", draining["at"]))
+    for pause in steering.get("paused", ()):
+        what = pause["kind"] if pause["queue"] is None else f"{pause['kind']} from {pause['queue']}"
+        found.append((f"{what} paused by {pause['by']}", pause["at"]))
+    return found
 
 
 def settings_facts(steering: Steering) -> dict[str, Any]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from celery_fair.observe.steering import stops
 from celery_fair.policy.kinds import KINDS
 
 SHOWN = 5
@@ -32,6 +34,7 @@ def total(reports: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         "share": {name: _by_slots(every, name) for name in ("guaranteed", "received")},
         "last_batch_start": max(starts, default=None),
         "ended_by_pool": _ended(every),
+        "stops": Counter(words for report in every for words, _ in stops(report)),
         "versions": sorted({report["version"] for report in every}),
         "kinds": {kind: _kind([report["kinds"][kind] for report in every]) for kind in KINDS},
     }

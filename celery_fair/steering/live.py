@@ -48,6 +48,8 @@ FIXED: Final[Mapping[str, str]] = {
 
 def known_live(name: str) -> str:
     """Return the name of a setting that can be set live; raises `SettingsError` for another."""
+    if not isinstance(name, str) or not name:
+        raise SettingsError([f"expected the name of a setting, got {name!r}"])
     if name in LIVE_SETTINGS:
         return name
     if name in FIXED:

@@ -28,13 +28,13 @@ def pausing(kind: str, queue: str | None, *, on: bool) -> Wish:
     return Wish(pause_name(known, queue), on)
 
 
-def setting(name: str, value: Any) -> Wish:
+def assigning(name: str, value: Any) -> Wish:
     """Set a setting; raises `SettingsError` for one that can't be set live."""
     return Wish(set_name(known_live(name)), True, value)
 
 
 def unsetting(name: str) -> Wish:
-    """Have a setting as the worker was started with; raises as `setting` does."""
+    """Have a setting as the worker was started with; raises as `assigning` does."""
     return Wish(set_name(known_live(name)), False)
 
 

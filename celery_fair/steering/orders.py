@@ -105,7 +105,8 @@ class Order:
 
 def _check_text(*texts: tuple[Any, int]) -> None:
     for text, longest in texts:
-        if type(text) is not str or not 0 < len(text) <= longest:
+        # It is written to logs and terminals.
+        if type(text) is not str or not 0 < len(text) <= longest or not text.isprintable():
             raise ValueError("a name")
 
 

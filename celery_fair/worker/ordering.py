@@ -36,15 +36,15 @@ def fair_resume(state: Any, kind: str = "", queue: str | None = None, **_: Any) 
     return _obey(state, lambda steering: [pausing(kind, queue, on=False)])
 
 
-@control_command(args=[("name", str), ("value", str)], signature="<setting> [value]")
-def fair_set(state: Any, name: str = "", value: str | None = None, **_: Any) -> dict[str, Any]:
+@control_command(args=[("setting", str), ("value", str)], signature="<setting> [value]")
+def fair_set(state: Any, setting: str = "", value: str | None = None, **_: Any) -> dict[str, Any]:
     """Change a setting of celery-fair; without a value, to what the worker was started with."""
     from celery_fair.steering.live import read_assignment
-    from celery_fair.steering.making import setting, unsetting
+    from celery_fair.steering.making import assigning, unsetting
 
     if value is None:
-        return _obey(state, lambda steering: [unsetting(name)])
-    return _obey(state, lambda steering: [setting(*read_assignment(f"{name}={value}"))])
+        return _obey(state, lambda steering: [unsetting(setting)])
+    return _obey(state, lambda steering: [assigning(*read_assignment(f"{setting}={value}"))])
 
 
 @control_command(args=[("undo", str)], signature="[undo]")
@@ -132,6 +132,7 @@ def _obey(state: Any, wishes: Any) -> dict[str, Any]:
     if refusal is not None:
         return {"error": refusal}
     changes = [str(change) for change in steering.receive(orders)]
+    steering.keeping.keep(orders)  # what a command makes it has written itself
     if steering.not_in_force and not any(order.name.startswith("set:") for order in orders):
         return {"error": f"noted, and not in force here: {steering.not_in_force}"}
     return {"ok": "; ".join(changes) or "nothing has changed: it was so already"}

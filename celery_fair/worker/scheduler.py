@@ -172,6 +172,7 @@ class Scheduler:
         self.fair.observers.remove(self.dispatcher.counting.recent)
         self.fair.fronts.served = False
         self.fair.retrying.close()
+        self.steering.stop()
         self.drops.close()
         self.measuring.close()
         self.waker.close()

@@ -10,6 +10,7 @@ import celery_fair
 from celery_fair import KINDS
 from celery_fair.integrations.flower.history import STEP_SECONDS
 from celery_fair.observe.cluster import Heard
+from celery_fair.observe.steering import stops
 from celery_fair.observe.total import total
 
 SHOWN: Final = 300
@@ -92,7 +93,7 @@ def _worker(name: str, heard: Heard, now: float) -> dict[str, Any]:
         "gate": {
             "mode": _text(gate["mode"]),
             "since": float(gate["since"]),
-            "reason": _text(gate["reason"]),
+            "reason": "; ".join(map(_text, [*(w for w, _ in stops(facts)), gate["reason"]])),
             "blind": bool(gate["blind"]),
         },
         "slots": {

@@ -30,6 +30,7 @@ from celery_fair.worker.steering.changes import (
     Change,
     of_pause,
 )
+from celery_fair.worker.steering.keeping import Keeping
 from celery_fair.worker.steering.queues import QueuePauses
 from celery_fair.worker.steering.settings import LiveSettings, value_of
 from celery_fair.worker.steering.spreading import Spreading
@@ -65,9 +66,8 @@ class Steering:
         """The order to take no more work, while it is in force."""
         self.on_settings: list[Callable[[FairSettings], None]] = []
         """Called with the new settings, in the thread that the order has come by."""
-        self.on_orders: list[Callable[[Orders], None]] = []
-        """Called with the document before, whenever it has changed."""
         self.spreading = Spreading(self.node, Telling(scheduler.c).publish)
+        self.keeping = Keeping(lambda: scheduler.fair.identity.state)
         self._has_begun = False
         self.is_addressed = False
         """Whether the remote-control command that is obeyed now is for some workers only."""
@@ -119,8 +119,6 @@ class Steering:
             logger.info("celery-fair: %s, ordered by %s", change, change.by)
         for setting, why in self.live.refused.items():
             logger.warning("celery-fair: %s can't be set here as was ordered: %s", setting, why)
-        for tell in self.on_orders:
-            tell(before)
         return changes
 
     def refusal(self, orders: Iterable[Order]) -> str | None:
@@ -167,6 +165,7 @@ class Steering:
         if not self._has_begun:
             self._has_begun = True
             internals.on_command(self._scheduler.c, self._note_address)
+            self.receive(self.keeping.load())
             if not self._scheduler.measuring.has_fleet:
                 self.spreading.ask_all()
         self.queues.follow()
@@ -175,6 +174,11 @@ class Steering:
         """Learn and tell, where it is time to."""
         self.spreading.hear(self._scheduler.measuring.fleet.versions)
         self.spreading.tick(self.orders, now)
+        self.receive(self.keeping.found())
+
+    def stop(self) -> None:
+        """The worker ends."""
+        self.keeping.stop()
 
     @property
     def version(self) -> str:

@@ -59,6 +59,7 @@ def facts(interactive: Any = None, batch: Any = None, **changes: Any) -> dict[st
         "sensor": {"available": True, "reads": 0, "failures": 0, "latency_seconds": 0.0},
         "clock_skew_clamps": 0,
         "headers": {"missing": 0, "unreadable": 0},
+        "steering": {"paused": [], "draining": None},
         "retries": {"tokens": 10.0, "delayed": 0, "refused": 0},
         "observer_failures": 0,
         "kinds": {"interactive": interactive or kind("celery"),
