@@ -98,7 +98,9 @@ def redis_info(app: Any) -> dict[str, Any] | None:
         found: dict[str, Any] = {}
         for section in SECTIONS:
             found.update(client.info(section))
-        found["saves"] = _saves(client, found)
+        save = _configured(client, "save")
+        found["saves"] = bool(found.get("aof_enabled")) or (None if save is None else bool(save))
+        found["timeout"] = int(_configured(client, "timeout") or 0)
         return found
 
 
@@ -138,11 +140,9 @@ def _redis(app: Any) -> Iterator[tuple[Any, Any]]:
             yield channel, client
 
 
-def _saves(client: Any, info: Mapping[str, Any]) -> bool | None:
+def _configured(client: Any, name: str) -> str | None:
     """``None`` if it doesn't tell: a managed Redis refuses ``CONFIG``."""
-    if info.get("aof_enabled"):
-        return True
     try:
-        return bool(client.config_get("save").get("save"))
+        return str(client.config_get(name)[name])
     except Exception:
         return None

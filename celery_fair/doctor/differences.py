@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import celery_fair
 from celery_fair.app import Fair
-from celery_fair.doctor.finding import Finding, named, rule
-from celery_fair.doctor.replies import Replies, by_value
+from celery_fair.doctor.finding import Finding, rule
+from celery_fair.doctor.replies import Replies, by_value, shown
 from celery_fair.settings import FairSettings
 
 SHARED: Final = ("visibility_timeout", "sep", "priority_steps")
@@ -104,8 +104,3 @@ def transport_options(app: Any) -> dict[str, Any]:
     options = app.conf.broker_transport_options or {}
     found = {name: options[name] for name in SHARED if options.get(name) is not None}
     return {name: list(v) if isinstance(v, tuple) else v for name, v in found.items()}
-
-
-def shown(values: Mapping[str, list[str]]) -> str:
-    """``0.2 on w1, w2; 0.3 on w3``, whatever the number of workers."""
-    return ", ".join(f"{value} on {named(nodes)}" for value, nodes in values.items())

@@ -14,10 +14,12 @@ from celery_fair.doctor.finding import Finding, rule
 from celery_fair.doctor.gates import gate_findings
 from celery_fair.doctor.inversions import inversion_findings
 from celery_fair.doctor.losses import loss_findings
+from celery_fair.doctor.orders import order_findings
 from celery_fair.doctor.plain import celery_findings
 from celery_fair.doctor.redis import redis_findings
 from celery_fair.doctor.replies import Replies
 from celery_fair.doctor.reserves import reserve_findings
+from celery_fair.doctor.results import result_findings
 from celery_fair.doctor.runs import run_findings
 from celery_fair.doctor.stranded import kind_findings, stranded_findings
 
@@ -53,12 +55,14 @@ CHECKS: Final[dict[str, Check]] = {
     "queues of two kinds": kind_findings,
     "messages that nobody takes": stranded_findings,
     "differences between workers": difference_findings,
+    "orders": order_findings,
     "Celery's own pools and windows": celery_findings,
     "gates": gate_findings,
     "reserves": reserve_findings,
     "run times": run_findings,
     "tasks that come back": loss_findings,
     "tasks that wait for their children": inversion_findings,
+    "results": result_findings,
     "clocks": clock_findings,
     "Redis": redis_findings,
 }

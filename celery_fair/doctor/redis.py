@@ -40,6 +40,13 @@ UNFIT: Final = rule(
     "dead workers held by a command that Redis has since 6.2 (kombu 5.7).",
     cure="Use one Redis of 6.2 or newer, with Sentinel if it must fail over.",
 )
+CLOSES_IDLE: Final = rule(
+    "F130",
+    "warning",
+    "a Redis that closes idle connections, with an older kombu",
+    why="Before kombu 5.7 a worker whose gate is shut spins on the closed socket until it opens.",
+    cure="Upgrade kombu to 5.7, or CONFIG SET timeout 0.",
+)
 
 #: Of ``maxmemory``.
 FULL_PART: Final = 0.8
@@ -55,6 +62,8 @@ def redis_findings(fair: Fair, replies: Replies) -> Iterator[Finding]:
     yield from _memory(info)
     if info.get("saves") is False:
         yield NOT_SAVED.finding("The broker's Redis saves nothing to disk")
+    if info.get("timeout") and _kombu() < (5, 7):
+        yield CLOSES_IDLE.finding(f"Redis closes what is idle for {info['timeout']} s")
     if info.get("redis_mode") == "cluster":
         yield UNFIT.finding("The broker is a node of a Redis cluster")
     version = str(info.get("redis_version", ""))

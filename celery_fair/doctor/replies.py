@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from celery_fair.doctor.finding import named
+from celery_fair.front import front_of
 from celery_fair.policy.kinds import Kind
 
 
@@ -39,8 +41,14 @@ class Replies:
 
     @property
     def consumed(self) -> frozenset[str]:
-        """The queues that somebody consumes."""
-        return frozenset(queue for queues in self.queues.values() for queue in queues)
+        """The queues that somebody consumes, or would if they were not paused."""
+        paused = [
+            queue
+            for report in self.reports.values()
+            for pause in report.get("steering", {}).get("paused", ())
+            if (queue := pause["queue"]) is not None
+        ]
+        return frozenset(paused).union(map(front_of, paused), *self.queues.values())
 
     def late(self) -> dict[str, float]:
         """Workers whose interactive tasks have waited for longer than promised, and for how long.
@@ -80,3 +88,8 @@ def by_value(values: Mapping[str, Any], show: Callable[[Any], str] = repr) -> di
     for node, value in values.items():
         found.setdefault(show(value), []).append(node)
     return dict(sorted(found.items(), key=lambda item: -len(item[1])))
+
+
+def shown(values: Mapping[str, list[str]]) -> str:
+    """``0.2 on w1, w2; 0.3 on w3``, whatever the number of workers."""
+    return ", ".join(f"{value} on {named(nodes)}" for value, nodes in values.items())

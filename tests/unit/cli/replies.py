@@ -42,6 +42,7 @@ def kind(
         "mean_run_seconds": 1.0,
         "waits": histogram(),
         "runs": histogram(),
+        "finished": {},
         **changes,
     }
 

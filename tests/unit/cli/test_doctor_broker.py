@@ -7,7 +7,7 @@ import pytest
 
 from celery_fair import Fair
 from celery_fair.doctor import Replies, live_findings
-from celery_fair.doctor.asking import ask_broker
+from celery_fair.doctor.asking import _configured, ask_broker
 from celery_fair.doctor.stranded import known_queues
 from tests.brokers.process import free_port
 from tests.unit.cli.conftest import add_task
@@ -80,6 +80,15 @@ def test_a_worker_that_was_not_heard_of_is_not_called_a_plain_one(look):
     assert look(queues=queues, unheard=frozenset({"busy"})) == {}
 
 
+def test_a_paused_queue_is_not_one_without_a_consumer(look):
+    pause = {"kind": "batch", "queue": "celery.batch", "by": "ann", "at": 0}
+    steering = {"version": "1", "paused": [pause], "draining": None, "refused": {}}
+    reports = {"w1": report(steering=steering)}
+    queues = {"w1": frozenset({"celery", "celery.front"})}
+    waiting = {"celery.batch": 5, "celery.batch.front": 1}
+    assert look(reports, queues, waiting=waiting).keys() == {"F127"}
+
+
 # Redis
 
 
@@ -119,6 +128,22 @@ def test_a_cluster_or_an_old_redis_is_found(look, monkeypatch):
     assert look(redis=redis(redis_version="6.2.0")) == {}
     monkeypatch.setattr(kombu, "VERSION", (5, 5, 2))
     assert look(redis=redis(redis_version="6.0.16")) == {}
+
+
+def test_a_redis_that_closes_idle_connections_hurts_an_older_kombu(look, monkeypatch):
+    monkeypatch.setattr(kombu, "VERSION", (5, 6, 0))
+    assert "idle for 300 s" in look(redis=redis(timeout=300))["F130"].what
+    assert look(redis=redis(timeout=0)) == {}
+    monkeypatch.setattr(kombu, "VERSION", (5, 7, 0))
+    assert look(redis=redis(timeout=300)) == {}
+
+
+def test_a_redis_that_refuses_config_is_asked_nothing_more():
+    class Managed:
+        def config_get(self, name):
+            raise RuntimeError("unknown command 'CONFIG'")
+
+    assert _configured(Managed(), "save") is None
 
 
 def test_another_broker_has_no_such_finding(look):

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from kombu import Queue
 from kombu.common import QoS
 
+from celery_fair import Fair
+from celery_fair.doctor import Replies
+from celery_fair.doctor.results import result_findings
 from tests.unit.cli.conftest import add_task
+from tests.unit.cli.replies import kind, report
 from tests.unit.cli.test_doctor_static import AMQP, REDIS, find, ids
 
 pytestmark = pytest.mark.filterwarnings(
@@ -190,3 +196,24 @@ def test_deduplication_without_a_redis_is_found(make_app):
     assert "expected a Redis to keep state in, got none" in finding.what
     assert ids(make_app(REDIS, fair=fair)) == []
     assert ids(make_app(AMQP, fair={**fair, "state_url": "redis://127.0.0.1:1/1"})) == []
+
+
+# F129
+
+
+def finished(number, seconds=100.0):
+    part = kind("celery", finished={"succeeded": number})
+    return report(part, kind("celery.batch", finished={}), started_at=time.time() - seconds)
+
+
+def test_a_great_many_results_are_worth_a_note(make_app):
+    def look(number, **conf):
+        fair = Fair.of(make_app(REDIS, **{"result_backend": "redis://127.0.0.1:1/0", **conf}))
+        return [one.what for one in result_findings(fair, Replies({"w1": finished(number)}, {}))]
+
+    (what,) = look(2000)  # 20 a second, for a day
+    assert what.startswith("20 tasks a second, each result kept for 24.0 h: about 1.7 million")
+    assert look(500) == []
+    assert look(2000, result_expires=60) == []
+    assert look(2000, task_ignore_result=True) == []
+    assert look(2000, result_backend="rpc://") == []
