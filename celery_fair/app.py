@@ -309,10 +309,10 @@ class Fair:
             self.admission.ask(known_kind(kind, "admit(…)"))
 
     def findings(self) -> list[Finding]:
-        """Return what ``fair doctor --no-broker`` finds in the app; opens no connection."""
-        from celery_fair.doctor import static_findings
+        """Return what ``fair doctor --no-broker`` finds in the app; imports its tasks."""
+        from celery_fair.doctor import app_findings
 
-        return static_findings(self.app)
+        return app_findings(self.app)
 
     def add_observer(self, observer: Observer) -> None:
         """Have the hooks of ``observer`` called, in this process and in workers started from it."""

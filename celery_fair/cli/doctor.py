@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from celery.bin.base import CLIContext
 
 from celery_fair.cli.failing import without_app
-from celery_fair.cli.overview import Answers
-from celery_fair.cli.remote import NoRemoteControl, Unreachable, ask, broker_url
 from celery_fair.cli.words import plural
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from celery_fair.app import Fair
-    from celery_fair.doctor import Finding, Replies, Rule
+    from celery_fair.doctor import Finding, Rule
 
 STYLES = {"error": "red", "warning": "yellow", "info": "blue"}
 FAIL_ON = ("error", "warning", "info", "never")
@@ -91,12 +87,13 @@ def doctor(
     if rules or listing:
         _explain(obj, rules, as_json=as_json)
         return
-    from celery_fair.doctor import SEVERITIES, static_findings
+    from celery_fair.doctor import SEVERITIES, app_findings
 
-    obj.app.loader.import_default_modules()  # as a worker does: the tasks are looked at too
-    found = static_findings(obj.app)
+    found = app_findings(obj.app)
     if not no_broker:
-        found += _live(obj.app, timeout)
+        from celery_fair.cli.doctor_replies import cluster_findings
+
+        found += cluster_findings(obj.app, timeout)
     found = [finding for finding in found if finding.id not in ignore]
     found.sort(key=lambda finding: (SEVERITIES.index(finding.severity), finding.id))
     if as_json:
@@ -121,76 +118,6 @@ def _explain(obj: CLIContext, ids: Sequence[str], *, as_json: bool) -> None:
     out = console(obj)
     for rule in shown:
         _entry(out, rule, rule.title, (rule.why, rule.cure) if ids else None)
-
-
-def _live(app: Any, timeout_seconds: float) -> list[Finding]:
-    """Ask the workers; what keeps them from being asked is itself a finding."""
-    from celery_fair.doctor import live_findings
-    from celery_fair.doctor.live import NO_WORKER, UNREACHABLE
-    from celery_fair.doctor.redis import redis_findings
-
-    fair = _active(app)
-    if fair is None:
-        return []
-    try:
-        replies = _ask_all(fair, timeout_seconds)
-        if replies.is_answered:
-            return live_findings(fair, replies)
-        where = f"within {timeout_seconds:g} s on {broker_url(app)}"
-        waiting = sum(replies.waiting.values())
-        left = f"; messages that wait there: {waiting}" if waiting else ""
-        unasked = NO_WORKER.finding(f"No worker answered {where}{left}")
-        return [unasked, *redis_findings(fair, replies)]
-    except (Unreachable, NoRemoteControl) as error:
-        return [UNREACHABLE.finding(error.message.rstrip("."))]
-
-
-def _active(app: Any) -> Fair | None:
-    """The app's Fair if it can work; if it can't, the static findings say why."""
-    from celery_fair.app import Fair
-    from celery_fair.errors import SettingsError
-
-    fair = Fair.of(app)
-    try:
-        return fair if fair is not None and fair.settings.enabled and fair.queues else None
-    except SettingsError:
-        return None
-
-
-def _ask_all(fair: Fair, timeout_seconds: float) -> Replies:
-    """All that the live checks need to know; without queues if no worker answers."""
-    from celery_fair.doctor import Replies
-    from celery_fair.doctor.asking import ask_broker
-
-    app = fair.app
-    answers = Answers.of(ask(app, "fair_status", timeout_seconds=timeout_seconds))
-    number = len(answers.reports) + len(answers.silent)
-    if not number:
-        return Replies({}, {}, **ask_broker(fair)._asdict())
-    queues, stats = (
-        ask(app, command, timeout_seconds=timeout_seconds, limit=number)
-        for command in ("active_queues", "stats")
-    )
-    asked_at = time.time()
-    checkups = ask(app, "fair_checkup", timeout_seconds=timeout_seconds, limit=number)
-    return Replies(
-        answers.reports,
-        {node: _names(reply) for node, reply in queues.items()},
-        {node: reply for node, reply in stats.items() if isinstance(reply, dict)},
-        {
-            node: said
-            for node, said in checkups.items()
-            if isinstance(said, dict) and "time" in said
-        },
-        (asked_at, time.time()),
-        frozenset(queues.keys() - answers.reports.keys() - answers.silent.keys()),
-        **ask_broker(fair)._asdict(),
-    )
-
-
-def _names(reply: Any) -> frozenset[str]:
-    """The names in a reply to ``active_queues``; a worker that doesn't answer has none."""
-    return frozenset(queue["name"] for queue in reply) if isinstance(reply, list) else frozenset()
 
 
 def _show(obj: CLIContext, found: Sequence[Finding], *, live: bool) -> None:

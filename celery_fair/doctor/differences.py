@@ -18,7 +18,8 @@ DIFFERENT_SETTINGS: Final = rule(
     "warning",
     "workers with different settings",
     why="Guarantees that are meant for all of them together hold for none.",
-    cure="Give them the same configuration, and restart those that still have the old one.",
+    cure="Give them the same configuration, and restart those that still have the old one; "
+    "`fair settings --diff` shows from where each has its own.",
 )
 DIFFERENT_VERSIONS: Final = rule(
     "F106",

@@ -92,4 +92,4 @@ def by_value(values: Mapping[str, Any], show: Callable[[Any], str] = repr) -> di
 
 def shown(values: Mapping[str, list[str]]) -> str:
     """``0.2 on w1, w2; 0.3 on w3``, whatever the number of workers."""
-    return ", ".join(f"{value} on {named(nodes)}" for value, nodes in values.items())
+    return named(f"{value} on {named(nodes)}" for value, nodes in values.items())

@@ -36,6 +36,23 @@ BAD_SETTINGS: Final = rule(
     why="A worker refuses to start with them, and publishing raises.",
     cure="Correct each setting that is named.",
 )
+NOT_IMPORTED: Final = rule(
+    "F022",
+    "error",
+    "the app's tasks can't be imported",
+    why="A worker of this app ends as it starts; what is not known here was not looked at.",
+    cure="Correct the module that is named, or `imports` and `include`.",
+)
+
+
+def app_findings(app: Any) -> list[Finding]:
+    """Import the app's tasks, as a worker does at its start, and look; opens no connection."""
+    found: list[Finding] = []
+    try:
+        app.loader.import_default_modules()
+    except Exception as error:
+        found.append(NOT_IMPORTED.finding(f"{type(error).__name__}: {error}"))
+    return found + static_findings(app)
 
 
 def static_findings(app: Any) -> list[Finding]:

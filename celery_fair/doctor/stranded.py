@@ -57,7 +57,7 @@ def stranded_findings(fair: Fair, replies: Replies) -> Iterator[Finding]:
         shown = named(f"{number} in {queue}" for queue, number in left.items())
         behind_them = named(behind(front) for front in fronts)
         yield STRANDED.finding(
-            f"Nobody consumes what waits: {shown}",
+            f"No worker that answers consumes what waits: {shown}",
             left,
             cure=f"Start a worker with celery-fair on {behind_them}: it takes the front first."
             if len(fronts) == len(left)

@@ -48,14 +48,6 @@ def _messages() -> Iterator[checks.CheckMessage]:
         return
     if fair is None:
         return
-    try:
-        fair.app.loader.import_default_modules()  # the tasks are looked at too, as in a worker
-    except Exception as error:
-        yield checks.Warning(
-            f"The tasks of {fair.app.main} can't be imported ({type(error).__name__}: {error})",
-            hint="Those that are known by now were looked at.",
-            id="celery_fair.W001",
-        )
     for finding in fair.findings():
         if finding.id == BAD_SETTINGS and _has_bad_settings():
             continue

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib import import_module
 
 import click
 import pytest
@@ -44,8 +45,8 @@ def answer(monkeypatch):
             calls.append((command, options))
             return replies.get(command, {})
 
-        for module in ("celery_fair.cli.status", "celery_fair.cli.doctor"):
-            monkeypatch.setattr(sys.modules[module], "ask", ask)
+        for module in ("celery_fair.cli.status", "celery_fair.cli.doctor_replies"):
+            monkeypatch.setattr(import_module(module), "ask", ask)
         return calls
 
     return answer

@@ -44,7 +44,7 @@ def look(app):
 def test_messages_in_a_queue_that_nobody_consumes_are_found(look):
     found = look(waiting={"celery": 9, "reports": 1234, "else": 0})
     assert found.keys() == {"F118"}
-    assert found["F118"].what == "Nobody consumes what waits: 1234 in reports"
+    assert found["F118"].what == "No worker that answers consumes what waits: 1234 in reports"
 
 
 def test_an_orphaned_front_says_what_to_start(look):

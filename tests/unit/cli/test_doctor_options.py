@@ -209,7 +209,8 @@ def finished(number, seconds=100.0):
 def test_a_great_many_results_are_worth_a_note(make_app):
     def look(number, **conf):
         fair = Fair.of(make_app(REDIS, **{"result_backend": "redis://127.0.0.1:1/0", **conf}))
-        return [one.what for one in result_findings(fair, Replies({"w1": finished(number)}, {}))]
+        found = result_findings(fair, Replies({"w1": finished(number)}, {}))
+        return [one.what for one in found if one.id == "F129"]
 
     (what,) = look(2000)  # 20 a second, for a day
     assert what.startswith("20 tasks a second, each result kept for 24.0 h: about 1.7 million")

@@ -6,7 +6,7 @@ import pytest
 from kombu import Queue
 
 from celery_fair import fair_task
-from celery_fair.doctor import static_findings
+from celery_fair.doctor import app_findings, static_findings
 from tests.unit.cli.conftest import add_task
 
 pytestmark = pytest.mark.filterwarnings(r"ignore:\s*The 'queue' task attribute is deprecated")
@@ -321,3 +321,14 @@ def test_a_limit_on_a_pool_that_ends_no_task_is_found(make_app, pool):
 def test_without_a_limit_or_on_prefork_nothing_is_found(make_app):
     assert ids(make_app(worker_pool="threads")) == []
     assert ids(make_app(worker_pool="prefork", fair={"batch_time_limit": 60})) == []
+
+
+# F022
+
+
+def test_tasks_that_cannot_be_imported_are_found_and_the_others_looked_at(make_app):
+    assert "F022" not in [finding.id for finding in app_findings(make_app())]
+    app = make_app(tasks=["shop.a"], imports=["nowhere.tasks"])
+    found = {finding.id: finding for finding in app_findings(app)}
+    assert found["F022"].what == "ModuleNotFoundError: No module named 'nowhere'"
+    assert "F001" in found

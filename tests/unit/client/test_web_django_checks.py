@@ -107,11 +107,11 @@ def test_an_app_that_cannot_be_had_is_an_error(named: Any, words: str) -> None:
     assert words in message.msg
 
 
-def test_tasks_that_cannot_be_imported_are_a_warning_and_the_rest_is_looked_at(
+def test_tasks_that_cannot_be_imported_are_an_error_and_the_rest_is_looked_at(
     project: Celery,
 ) -> None:
     project.conf.imports = ["nowhere.tasks"]
-    assert ids(check_app()) == ["celery_fair.W001", "celery_fair.F001"]
+    assert ids(check_app()) == ["celery_fair.F022", "celery_fair.F001"]
 
 
 def test_bad_settings_are_told_once(make_app: Any) -> None:
