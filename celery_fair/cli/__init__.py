@@ -13,6 +13,7 @@ import celery_fair.worker.control  # noqa: F401 - `celery inspect fair_status` k
 from celery_fair.cli.bench import bench
 from celery_fair.cli.doctor import doctor
 from celery_fair.cli.drain import drain
+from celery_fair.cli.explain import explain
 from celery_fair.cli.exporter import exporter
 from celery_fair.cli.flower import flower
 from celery_fair.cli.group import FairGroup
@@ -35,6 +36,7 @@ def fair(**_: Any) -> None:
 
 fair.add_command(status)
 fair.add_command(doctor)
+fair.add_command(explain)
 fair.add_command(exporter)
 fair.add_command(flower)
 fair.add_command(top)

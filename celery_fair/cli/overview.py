@@ -13,7 +13,7 @@ __all__ = ("Answers", "total")
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """The replies to ``fair_status``: reports, and what the others said instead."""
+    """The replies to ``fair_status`` and the like: reports, and what the others said instead."""
 
     reports: Mapping[str, dict[str, Any]]
     silent: Mapping[str, str]
@@ -35,4 +35,6 @@ def reason(reply: Any) -> str:
     said = reply.get("error") if isinstance(reply, dict) else reply
     if "KeyError('fair_" in str(said):  # Celery's answer to an unknown command
         return "celery-fair is not installed there"
+    if "fair_explain" in str(said):
+        return "celery-fair is not installed there, or an older version of it"
     return str(said)

@@ -63,7 +63,7 @@ def _by_slots(reports: Iterable[Mapping[str, Any]], name: str) -> float | None:
 def _kind(parts: list[Mapping[str, Any]]) -> dict[str, Any]:
     summed = ("running", "held", "rate_limited", "scheduled", "dispatched", "given_back")
     together: dict[str, Any] = {name: sum(part[name] for part in parts) for name in summed}
-    ready = _ready(parts)
+    ready = ready_by_queue(parts)
     left_out = max((part.get("ready_left_out", 0) for part in parts), default=0)
     waits = [part["wait_seconds"] for part in parts]
     return {
@@ -86,7 +86,7 @@ def _kind(parts: list[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _ready(parts: Iterable[Mapping[str, Any]]) -> dict[str, int] | None:
+def ready_by_queue(parts: Iterable[Mapping[str, Any]]) -> dict[str, int] | None:
     """Messages at the broker by queue, or ``None`` if nobody could read one of them."""
     found: dict[str, int] = {}
     unread: set[str] = set()

@@ -242,7 +242,9 @@ class Policy:
             found = self._known_credits[key] = self._compute_credits(owed)
         return found
 
-    def scene(self, interactive_held: int, batch_held: int, now: float) -> Scene:
+    def scene(
+        self, interactive_held: int, batch_held: int, now: float, limited: tuple[int, int] = (0, 0)
+    ) -> Scene:
         """What says why something waits: the load is as of the last tick, all else as of now."""
         return Scene(
             self._limits,
@@ -253,6 +255,8 @@ class Policy:
             running_batch=self.running_batch,
             held_interactive=interactive_held,
             held_batch=batch_held,
+            limited_interactive=limited[0],
+            limited_batch=limited[1],
             listening=self.listening,
             owed=now >= self._share.owed_when,
             paused=self.paused,

@@ -77,6 +77,9 @@ class Scene:
     running_batch: int
     held_interactive: int
     held_batch: int
+    limited_interactive: int
+    limited_batch: int
+    """Of those that wait, so many wait for their rate."""
     listening: bool
     owed: bool
     paused: Set[Kind] = frozenset()
@@ -100,10 +103,13 @@ class Scene:
 
 def why_waits(kind: Kind, scene: Scene) -> Reason | None:
     """Return what hinders a kind most; ``None`` if nothing of it waits."""
-    if not scene.waiting(kind):
+    waiting = scene.waiting(kind)
+    if not waiting:
         return None
     if kind in scene.paused:
         return Reason.PAUSED
+    if waiting <= (scene.limited_batch if kind == BATCH else scene.limited_interactive):
+        return Reason.RATE_LIMIT
     return _why_batch(scene) if kind == BATCH else _why_interactive(scene)
 
 

@@ -90,8 +90,7 @@ def why(scheduler: Scheduler, kind: Kind, now: float) -> tuple[Reason, float | N
     """What a kind waits for this instant, and since when; None if nothing of it waits."""
     if not scheduler.switching.enforcing:
         return Reason.OBSERVING, None
-    interactive, batch = (len(scheduler.lanes.get(kind, ())) for kind in KINDS)
-    reason = why_waits(kind, scheduler.policy.scene(interactive, batch, now))
+    reason = why_waits(kind, scheduler.scene(now))
     if reason is None:
         return None
     lane = scheduler.lanes.get(kind)

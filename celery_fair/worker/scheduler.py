@@ -20,6 +20,7 @@ from celery_fair.observe.timeline import Timeline
 from celery_fair.observer import GateChange
 from celery_fair.policy import Load, Policy, PolicySettings
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS, Kind
+from celery_fair.policy.waiting import Scene
 from celery_fair.settings import FairSettings
 from celery_fair.worker import internals
 from celery_fair.worker.copies import Copies
@@ -245,11 +246,18 @@ class Scheduler:
         if changed is not None:
             self.tell_change()
         if self.switching.enforcing:
-            interactive, batch = (len(self.lanes[kind]) for kind in (INTERACTIVE, BATCH))
-            scene = self.policy.scene(interactive, batch, now)
+            scene = self.scene(now)
             self.record.tick(scene, now)
             self.timeline.tick(scene, now)
             self.starts.tick(self.dispatcher.dispatched, now)
+
+    def scene(self, now: float) -> Scene:
+        """What says why something waits here."""
+        interactive, batch = self.lanes.get(INTERACTIVE), self.lanes.get(BATCH)
+        if interactive is None or batch is None:  # not connected yet
+            return self.policy.scene(0, 0, now)
+        limited = interactive.limited, batch.limited
+        return self.policy.scene(len(interactive), len(batch), now, limited)
 
     def tell_change(self) -> None:
         """Say that the gate has changed, wherever that is told."""

@@ -119,6 +119,26 @@ def redis_keys(channel: Any, queue: str, prefixed: bool = True) -> list[str]:
     return [f"{prefix}{channel._q_for_pri(queue, step)}" for step in channel.priority_steps]
 
 
+def redis_client(channel: Any) -> Any:
+    """A client of redis-py over the channel's pool, with none of kombu's prefixes put to keys."""
+    import redis
+
+    return redis.Redis(connection_pool=channel.pool)
+
+
+class UnackedKeys(NamedTuple):
+    """Where kombu keeps what is given out: messages and times by tag, with the prefix."""
+
+    messages: str
+    since: str
+
+
+def unacked_keys(channel: Any) -> UnackedKeys:
+    """The keys of all messages that were given out over this transport and not acknowledged."""
+    prefix = channel.global_keyprefix
+    return UnackedKeys(f"{prefix}{channel.unacked_key}", f"{prefix}{channel.unacked_index_key}")
+
+
 def settle_redis_channel(channel: Any) -> None:
     """Read what a lost connection still owes, so that ``Channel.close`` does not raise.
 

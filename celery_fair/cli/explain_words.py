@@ -1,0 +1,118 @@
+"""Each reason as a sentence: with a worker's figures, or for several workers at once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from celery_fair.cli.words import ago, count, duration, plural
+from celery_fair.policy.waiting import Reason
+
+NAMED: Final = 3
+"""Workers that are named; of a thousand the rest is counted."""
+
+SHORT: Final[Mapping[Reason, str]] = {
+    Reason.GATE_PROTECTED: "gate protected",
+    Reason.CEILING: "the kind at its ceiling",
+    Reason.SLOTS_TAKEN: "no free slot",
+    Reason.INTERACTIVE_FIRST: "interactive tasks first",
+    Reason.BATCH_OWED: "batch first, which was owed its share",
+    Reason.RESERVE: "free slots kept in reserve",
+    Reason.FLEET_RESERVE: "free slots kept for the fleet's reserve",
+    Reason.JOINING: "worker joining its fleet",
+    Reason.ASKING: "waiting for the broker's word that nothing interactive comes first",
+    Reason.ARRIVING: "on its way",
+    Reason.IN_LINE: "others of its kind first",
+    Reason.FRONT_FIRST: "the front of its queue first",
+    Reason.NO_CREDIT: "worker holding all it may",
+    Reason.RATE_LIMIT: "rate limit",
+    Reason.ETA: "its time has not come",
+    Reason.TIMING_OUT: "being failed, as it has waited too long",
+    Reason.PAUSED: "paused",
+    Reason.DRAINING: "worker being emptied",
+    Reason.STOPPING: "worker ending",
+    Reason.OBSERVING: "only observed: Celery's own order",
+    Reason.PLAIN_WORKER: "a worker without celery-fair, which tells no reasons",
+    Reason.NO_CONSUMER: "no worker consumes its queue",
+    Reason.NO_ANSWER: "a worker that doesn't answer",
+    Reason.DUPLICATE: "a copy of another message",
+}
+
+
+def safe(text: object, length: int = 255) -> str:
+    """Text that whoever publishes may have chosen, fit for a terminal."""
+    return "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in
+                   str(text)[:length])  # fmt: skip
+
+
+def at_workers(reason: Reason, nodes: Sequence[str]) -> str:
+    """The same for several workers, some of them named."""
+    return f"{SHORT[reason]} ({names(nodes)})"
+
+
+def names(nodes: Sequence[str]) -> str:
+    """``a, b, c and 997 others``."""
+    shown = ", ".join(safe(node) for node in nodes[:NAMED])
+    others = len(nodes) - NAMED
+    return shown if others <= 0 else f"{shown} and {plural(others, 'other')}"
+
+
+def at_worker(reason: Reason, kind: str, report: Mapping[str, Any], now: float) -> str:
+    """With the figures of the one worker that matters."""
+    if reason is Reason.PAUSED:
+        return _paused(kind, report, now)
+    part = report["kinds"][kind]
+    if reason is Reason.GATE_PROTECTED:
+        gate = report["gate"]
+        return (
+            f"{SHORT[reason]} for {duration(now - gate['since'])}: {gate['reason']}; batch has "
+            f"{part['running']} of the {part['slots']} it may have meanwhile"
+        )
+    since = "" if part["since"] is None else f" for {duration(now - part['since'])}"
+    return f"{SHORT[reason]}{since}{_figures(reason, kind, report)}"
+
+
+def _figures(reason: Reason, kind: str, report: Mapping[str, Any]) -> str:
+    if reason is Reason.CEILING:
+        part, total = report["kinds"][kind], report["slots"]["total"]
+        return f": it has {part['running']} of {plural(total, 'slot')}"
+    if reason in (Reason.SLOTS_TAKEN, Reason.BATCH_OWED):
+        return f": {taken(report)}"
+    if reason is Reason.INTERACTIVE_FIRST:
+        return f": {count(report['kinds']['interactive']['backlog'])} wait; {taken(report)}"
+    if reason in (Reason.RESERVE, Reason.FLEET_RESERVE):
+        return f": {taken(report)}, {report['slots']['reserve']} in reserve here"
+    return ""
+
+
+def taken(report: Mapping[str, Any]) -> str:
+    """``8 of 8 running: 6 interactive, 2 batch``."""
+    kinds, total = report["kinds"], report["slots"]["total"]
+    running = {kind: part["running"] for kind, part in kinds.items()}
+    by_kind = ", ".join(f"{number} {kind}" for kind, number in running.items())
+    return f"{sum(running.values())} of {total} running ({by_kind})"
+
+
+def of_task(reason: Reason, task: Mapping[str, Any], now: float) -> str:
+    """What the task itself waits for, whatever its kind does."""
+    if reason is Reason.RATE_LIMIT:
+        return f"its task's rate limit of {safe(task.get('rate_limit'))}, which Celery keeps"
+    eta = task.get("eta")
+    if reason is not Reason.ETA or eta is None:
+        return SHORT[reason]
+    return f"its time comes at {clock(eta, now)}, in {duration(eta - now)}"
+
+
+def _paused(kind: str | None, report: Mapping[str, Any], now: float) -> str:
+    for one in report["steering"]["paused"]:
+        if one.get("kind") in (kind, None):
+            what = one.get("queue") or one.get("kind") or "all"
+            return f"{safe(what)} paused by {safe(one.get('by'))} {ago(one.get('at'), now)}"
+    return SHORT[Reason.PAUSED]
+
+
+def clock(at: float, now: float) -> str:
+    """The time of day here, with the date unless it is today's."""
+    pattern = "%H:%M:%S" if abs(at - now) < 12 * 3600 else "%Y-%m-%d %H:%M:%S"
+    return time.strftime(pattern, time.localtime(at))

@@ -1,0 +1,73 @@
+"""Why a kind waits in each worker, and when one published now would start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from celery_fair.cli.explained import NEVER, Said, Wait, paces, reasons
+from celery_fair.observe.total import ready_by_queue
+from celery_fair.policy.pace import Estimate, estimate
+from celery_fair.policy.waiting import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class KindExplanation:
+    """One kind in all workers that answer; times are epoch seconds."""
+
+    kind: str
+    workers: int
+    ready: int | None
+    """Messages at the broker, None where nobody can count them."""
+    held: int
+    running: int
+    scheduled: int
+    rate_limited: int
+    oldest_ready_at: float | None
+    """Of those held; what is at the broker isn't looked at."""
+    waits: Sequence[Wait]
+    estimate: Estimate | None
+    no_estimate: str | None
+    plain: Sequence[str]
+    """Workers without celery-fair: they tell nothing of it."""
+
+    @property
+    def waiting(self) -> int:
+        return (self.ready or 0) + self.held + self.rate_limited
+
+
+def explain_kind(kind: str, said: Said, now: float) -> KindExplanation:
+    """Put together what the workers that serve a kind say of it."""
+    serving = {
+        node: report for node, report in said.reports.items() if report["kinds"][kind]["queues"]
+    }
+    parts = [report["kinds"][kind] for report in serving.values()]
+    waits = reasons(kind, None, serving, now)
+    if not serving:
+        waits = [Wait(Reason.NO_CONSUMER, f"no worker with celery-fair serves {kind}")]
+    ready, held = _ready(parts), sum(part["held"] for part in parts)
+    stopped = next((NEVER[wait.reason] for wait in waits[:1] if wait.reason in NEVER), None)
+    found = None if stopped else estimate((ready or 0) + held, paces(kind, list(serving.values())))
+    return KindExplanation(
+        kind,
+        len(serving),
+        ready,
+        held,
+        sum(part["running"] for part in parts),
+        sum(part["scheduled"] for part in parts),
+        sum(part["rate_limited"] for part in parts),
+        min((p["oldest_ready_at"] for p in parts if p["oldest_ready_at"]), default=None),
+        waits,
+        found,
+        stopped or (None if found else "none of its kind has ended there yet"),
+        sorted(said.silent),
+    )
+
+
+def _ready(parts: Sequence[Mapping[str, Any]]) -> int | None:
+    """What waits at the broker, each queue once: all who consume it count the same messages."""
+    ready = ready_by_queue(parts)
+    if ready is None:
+        return None
+    return sum(ready.values()) + max((part["ready_left_out"] for part in parts), default=0)
