@@ -155,6 +155,7 @@ def _of_worker(
     }.get(found.place)
     if only is not None:
         found.waits.append(Wait(only, of_task(only, task, now), [node]))
+        _estimate(found, 0, None, [])
         return
     for wait in reasons(task["kind"], task.get("queue"), {node: report}, now):
         found.waits.append(wait)

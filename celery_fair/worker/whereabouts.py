@@ -11,9 +11,9 @@ from celery_fair.observe.place import Place
 from celery_fair.observe.recent import LONGEST, Ended
 from celery_fair.observe.timeline import HORIZON_SECONDS
 from celery_fair.observer import TaskInfo
-from celery_fair.policy.kinds import Kind
 from celery_fair.policy.load import Mode
 from celery_fair.worker import internals, telling
+from celery_fair.worker.lanes import Lane
 
 if TYPE_CHECKING:
     from celery_fair.worker.scheduler import Scheduler
@@ -45,36 +45,65 @@ def find(scheduler: Scheduler, id: str, now: float) -> dict[str, Any] | None:
 
 def _alive(scheduler: Scheduler, id: str) -> Iterator[dict[str, Any]]:
     """Where the messages of one id are, those that run first."""
+    for look in (_running, _held, _limited, _scheduled, _in_the_books):
+        yield from look(scheduler, id)
+
+
+def _running(scheduler: Scheduler, id: str) -> Iterator[dict[str, Any]]:
     for slot in scheduler.dispatcher.slots:
         if _is(slot.request, id):
             yield {"place": Place.RUNNING.value, "info": telling.of_slot(slot, finished=False)}
+
+
+def _held(scheduler: Scheduler, id: str) -> Iterator[dict[str, Any]]:
     for kind, lane in scheduler.lanes.items():
-        for held in list(lane):
+        every = list(lane)
+        for held in every:
             if _is(held.request, id):
-                nth = sum(other < held for other in list(lane)) + 1
-                info = telling.of_held(kind, held)
-                yield {"place": Place.HELD.value, "nth": nth, "of": len(lane), "info": info}
+                nth = sum(other < held for other in every) + 1
+                place = {"place": Place.HELD.value, "nth": nth, "of": len(every)}
+                yield {**place, "info": telling.of_held(kind, held)}
+
+
+def _limited(scheduler: Scheduler, id: str) -> Iterator[dict[str, Any]]:
+    every = internals.limited_requests(scheduler.c)
+    for request in every:
+        if _is(request, id):
+            rate = str(request.task.rate_limit)[:LONGEST]
+            same = [other for other in every if other.task is request.task]
+            place = {"place": Place.RATE_LIMITED.value, "rate_limit": rate}
+            line = {"nth": same.index(request) + 1, "of": len(same)}
+            yield {**place, **line, "info": _info(scheduler, request)}
+
+
+def _scheduled(scheduler: Scheduler, id: str) -> Iterator[dict[str, Any]]:
+    for request in internals.scheduled_now(scheduler.c.timer):
+        if _is(request, id):
+            eta = request.eta.timestamp() if request.eta is not None else None
+            place = {"place": Place.SCHEDULED.value, "eta": eta}
+            yield {**place, "info": _info(scheduler, request)}
+
+
+def _in_the_books(scheduler: Scheduler, id: str) -> Iterator[dict[str, Any]]:
+    """A request that Celery has, and that is on its way from one place to another."""
     request = internals.known_request(id)
     if request is not None and request.__dict__.get("fair_slot") is None:
-        yield from _elsewhere(scheduler, request)
+        lane = _lane_of(request)
+        failing = lane is not None and lane.failing
+        place = Place.TIMING_OUT if failing else Place.RECEIVED
+        yield {"place": place.value, "info": _info(scheduler, request)}
 
 
-def _elsewhere(scheduler: Scheduler, request: Any) -> Iterator[dict[str, Any]]:
-    """A request that Celery has: it waits for something that is no slot."""
-    message = internals.message_of(request)
-    lane = getattr(message, "fair_lane", None)
-    kind: Kind = lane.kind if lane is not None else scheduler.fair.settings.default_kind
-    info = telling.of_request(kind, request)
-    if request in internals.scheduled_requests(scheduler.c.timer):
-        eta = request.eta.timestamp() if request.eta is not None else None
-        yield {"place": Place.SCHEDULED.value, "eta": eta, "info": info}
-    elif request.__dict__.get("fair_limited"):
-        rate = str(request.task.rate_limit)[:TEXT_LENGTH]
-        yield {"place": Place.RATE_LIMITED.value, "rate_limit": rate, "info": info}
-    elif lane is not None and lane.failing:
-        yield {"place": Place.TIMING_OUT.value, "info": info}
-    else:
-        yield {"place": Place.RECEIVED.value, "info": info}
+def _info(scheduler: Scheduler, request: Any) -> TaskInfo:
+    """What is known of a request that waits for something that is no slot."""
+    lane = _lane_of(request)
+    kind = lane.kind if lane is not None else scheduler.fair.settings.default_kind
+    return telling.of_request(kind, request)
+
+
+def _lane_of(request: Any) -> Lane | None:
+    """Its lane; an observing worker has put it into none."""
+    return getattr(internals.message_of(request), "fair_lane", None)
 
 
 def _is(request: Any, id: str) -> bool:
