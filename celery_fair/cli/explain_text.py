@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from celery_fair.cli.explain_words import SHORT, clock, names, safe, taken
@@ -32,7 +31,7 @@ THREE_MEANINGS: Final = (
 def show_task(console: Console, found: Explanation, now: float) -> None:
     """The place in one sentence; then reasons, times and an estimate, as far as they are known."""
     style = "bold" if found.is_found else "bold yellow"
-    console.print(Text(f"{safe(found.id, 80)} {where(found, now)}", style=style))
+    _head(console, f"{safe(found.id, 80)} {where(found, now)}", style)
     _rows(console, rows_of_task(found, now))
 
 
@@ -154,7 +153,7 @@ def show_kind(console: Console, found: KindExplanation, now: float) -> None:
     """How much of a kind waits where, and why."""
     ready = "an unknown number" if found.ready is None else count(found.ready)
     head = f"{found.kind}: {count(found.waiting)} wait ({ready} at the broker, {found.held} held)"
-    console.print(Text(f"{head}, {found.running} run", style="bold"))
+    _head(console, f"{head}, {found.running} run")
     rows = [("why", wait.text) for wait in found.waits[:MOST_WAITS]] or [("why", "nothing waits")]
     if found.oldest_ready_at is not None:
         rows.append(("oldest", f"of those held was ready {ago(found.oldest_ready_at, now)}"))
@@ -172,7 +171,7 @@ def show_worker(console: Console, node: str, report: Mapping[str, Any], now: flo
     """Both kinds of one worker, and what it has decided of late."""
     gate = report["gate"]
     head = f"{safe(node)}   gate {gate['mode']} for {duration(now - gate['since'])}"
-    console.print(Text(f"{head} ({gate['reason']})", style="bold"))
+    _head(console, f"{head} ({gate['reason']})")
     rows = [("slots", taken(report))]
     for kind in KINDS:
         part, reason = report["kinds"][kind], reason_in(report, kind)
@@ -193,22 +192,31 @@ def _line(one: Mapping[str, Any], now: float) -> str:
     waited = "" if one["wait_seconds"] is None else f", waited {duration(one['wait_seconds'])}"
     ran = "" if one["run_seconds"] is None else f", ran {duration(one['run_seconds'])}"
     return (
-        f"{clock(one['at'], now)} {one['outcome']} {safe(one['task'])}[{safe(one['id'], 8)}] "
-        f"{one['kind']}{waited}{ran}"
+        f"{clock(one['at'], now)} {safe(one['task'])}[{safe(one['id'], 8)}] {one['outcome']}"
+        f"{waited}{ran}"
     )
 
 
+def _head(console: Console, text: str, style: str = "bold") -> None:
+    _lines(console, "", "", text, style)
+
+
 def _rows(console: Console, rows: list[tuple[str, str]]) -> None:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column()
+    """A label before its first sentence, and each sentence in a column of its own."""
+    width = max((len(label) for label, _ in rows), default=0)
     shown = ""
     for label, text in rows:
-        table.add_row("" if label == shown else label, Text(text))
+        first = "" if label == shown else label
+        _lines(console, f"  {first:<{width}}  ", " " * (width + 4), text)
         shown = label
-    from rich.padding import Padding
 
-    console.print(Padding(table, (0, 0, 0, 2), expand=False))
+
+def _lines(console: Console, first: str, others: str, text: str, style: str = "") -> None:
+    """Filled by words, without blanks at the ends: what is copied from here has none either."""
+    width = max(console.width - len(others), 20)
+    for number, line in enumerate(Text(text, style=style).wrap(console, width)):
+        line.rstrip()
+        console.print(Text.assemble((others if number else first, "dim"), line), no_wrap=True)
 
 
 def _nth(number: int) -> str:

@@ -106,9 +106,9 @@ def of_task(reason: Reason, task: Mapping[str, Any], now: float) -> str:
 
 def _paused(kind: str | None, report: Mapping[str, Any], now: float) -> str:
     for one in report["steering"]["paused"]:
-        if one.get("kind") in (kind, None):
-            what = one.get("queue") or one.get("kind") or "all"
-            return f"{safe(what)} paused by {safe(one.get('by'))} {ago(one.get('at'), now)}"
+        if one["kind"] == kind:
+            what = safe(one["queue"] or one["kind"])
+            return f"{what} was paused by {safe(one['by'])} {ago(one['at'], now)}"
     return SHORT[Reason.PAUSED]
 
 

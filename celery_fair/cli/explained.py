@@ -270,15 +270,21 @@ def reason_in(report: Mapping[str, Any], kind: str, queue: str | None = None) ->
     steering = report["steering"]
     if steering["draining"]:
         return Reason.DRAINING
-    if any(
-        one.get("kind") in (kind, None) and one.get("queue") in (queue, None)
-        for one in steering["paused"]
-    ):
+    if any(_holds(pause, kind, queue) for pause in steering["paused"]):
         return Reason.PAUSED
     try:
         return Reason(report["kinds"][kind]["why"])
     except ValueError:  # None, or a word of a newer version
         return None
+
+
+def _holds(pause: Mapping[str, Any], kind: str, queue: str | None) -> bool:
+    """Whether a pause is of that kind, or of that queue of it and its front."""
+    if pause["kind"] != kind:
+        return False
+    return pause["queue"] is None or (
+        queue is not None and pause["queue"] == (behind(queue) if is_front(queue) else queue)
+    )
 
 
 def _estimate(

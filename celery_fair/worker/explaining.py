@@ -67,8 +67,11 @@ def explain_plain(task_id: str) -> dict[str, Any]:
 
 
 def _steering(facts: dict[str, Any]) -> dict[str, Any]:
-    steering = facts.get("steering") or {}
-    return {"paused": steering.get("paused") or [], "draining": steering.get("draining")}
+    """What of the orders is in force here."""
+    steering = facts["steering"]
+    if steering["not_in_force"]:
+        return {"paused": [], "draining": None}
+    return {"paused": steering["paused"], "draining": steering["draining"]}
 
 
 def _kind(scheduler: Scheduler, kind: Kind, facts: dict[str, Any], now: float) -> dict[str, Any]:

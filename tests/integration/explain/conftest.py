@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,6 +54,19 @@ class Stage:
         for id in ids:
             self.wait(id, place="running")
         return ids
+
+    @contextlib.contextmanager
+    def ordered(self, command: str, undo: str, *names: str, **arguments: object) -> Iterator[None]:
+        """Order something of the worker, and take it back; ``names`` are the arguments of both."""
+        self._order(command, arguments)
+        yield
+        self._order(undo, {name: arguments[name] for name in names} or {"undo": "yes"})
+
+    def _order(self, command: str, arguments: dict[str, object]) -> None:
+        (reply,) = self.app.control.broadcast(
+            command, arguments, destination=[self.worker.hostname], reply=True, limit=1, timeout=5
+        )
+        assert "ok" in reply[self.worker.hostname], reply
 
     def explain(self, id: str) -> Explanation:
         return Asking(self.app, ANSWER_SECONDS, limit=1).task(id)

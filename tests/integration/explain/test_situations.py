@@ -103,6 +103,35 @@ def test_no_worker_consumes_its_queue(stage):
     assert found.no_estimate == "no worker consumes its queue"
 
 
+def test_its_kind_is_paused(stage):
+    with stage.ordered("fair_pause", "fair_resume", "kind", kind="batch"):
+        found = stage.wait(stage.send("b.sleep"), Reason.PAUSED, place="broker")
+        assert found.waits[0].text.startswith("batch was paused by celery control")
+        assert found.no_estimate == "it is paused"
+
+
+def test_its_queue_is_paused(stage):
+    queue = "celery.batch"
+    with stage.ordered("fair_pause", "fair_resume", "kind", "queue", kind="batch", queue=queue):
+        found = stage.wait(stage.send("b.sleep"), Reason.PAUSED, place="broker")
+        assert found.waits[0].text.startswith("celery.batch was paused by celery control")
+
+
+def test_its_worker_is_being_emptied(stage):
+    with stage.ordered("fair_drain", "fair_drain"):
+        stage.wait(stage.send("b.sleep"), Reason.DRAINING, place="broker")
+
+
+def test_its_kind_has_all_that_its_ceiling_allows(stage):
+    with (
+        stage.ordered("fair_set", "fair_set", "name", name="reserve", value="0"),
+        stage.ordered("fair_set", "fair_set", "name", name="batch_max_slots", value="1"),
+    ):
+        stage.run("b")
+        found = stage.wait(stage.send("b.until"), Reason.CEILING, place="broker")
+        assert "it has 1 of 2 slots" in found.waits[0].text
+
+
 def test_it_has_ended_and_why_it_had_waited_is_known(stage):
     stage.run("i", "i")
     id = stage.send("i.sleep")
