@@ -32,6 +32,19 @@ BBBr             interactive   0 held   183 ms
 I interactive  B batch  r free, kept in reserve  . free
 """
 
+EXPLAIN: Final = """\
+$ celery -A shop fair explain 6be6ea89-41d4-47b4-b769-0a24b9ffcdd4
+6be6ea89-41d4-47b4-b769-0a24b9ffcdd4 waits at the broker, 24th in line in
+celery.batch
+  task    shop.summarize, batch, by celery.batch
+  why     interactive tasks first for 2.8 s: 47 wait; 4 of 4 running (4
+          interactive, 0 batch)
+          23 before it in celery.batch
+  times   ready 16 s ago
+  starts  in 21 s to 64 s: 23 before it, 0.91 started a second over the
+          last minute, 0.45 a second by slots and mean run time
+"""
+
 DOCTOR: Final = """\
 $ celery -A shop fair doctor
 F001 warning  1 task has no kind: shop.answer
@@ -112,6 +125,7 @@ $ xdg-open http://127.0.0.1:5555/fair
 EXAMPLES: Final = {
     "status": STATUS,
     "top": TOP,
+    "explain": EXPLAIN,
     "doctor": DOCTOR,
     "bench": BENCH,
     "pause": PAUSE,

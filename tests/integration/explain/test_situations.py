@@ -132,6 +132,14 @@ def test_its_kind_has_all_that_its_ceiling_allows(stage):
         assert "it has 1 of 2 slots" in found.waits[0].text
 
 
+def test_its_worker_only_observes(stage):
+    with stage.ordered("fair_set", "fair_set", "name", name="mode", value="observe"):
+        for name in ("b.until", "b.until"):
+            stage.send(name)
+        stage.wait(stage.send("b.until"), Reason.OBSERVING, place="received")
+        stage._path.touch()
+
+
 def test_it_has_ended_and_why_it_had_waited_is_known(stage):
     stage.run("i", "i")
     id = stage.send("i.sleep")
