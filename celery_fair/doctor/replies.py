@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -51,17 +52,17 @@ class Replies:
         return frozenset(paused).union(map(front_of, paused), *self.queues.values())
 
     def late(self) -> dict[str, float]:
-        """Workers whose interactive tasks have waited for longer than promised, and for how long.
+        """Workers whose interactive tasks wait for longer than promised, and for how long.
 
-        The 95th percentile over the last minutes, of `ENOUGH` tasks at least, against twice
-        ``protect_wait_seconds``: under that the gate has done what it is for.
+        The 95th percentile over the last minutes, of `ENOUGH` tasks at least, or how long the gate
+        has been shut by now while batch has all the slots; against twice ``protect_wait_seconds``:
+        under that the gate has done what it is for.
         """
         found: dict[str, float] = {}
         for node, report in self.reports.items():
-            wait = report["kinds"]["interactive"]["wait_seconds"]
-            promised = 2 * setting(report, "protect_wait_seconds")
-            if wait["count"] >= ENOUGH and wait["p95"] is not None and wait["p95"] > promised:
-                found[node] = wait["p95"]
+            seconds = max(_has_waited(report), _waits_now(report))
+            if seconds > 2 * setting(report, "protect_wait_seconds"):
+                found[node] = seconds
         return found
 
     def buckets(self, kind: Kind, name: str) -> list[int]:
@@ -72,6 +73,18 @@ class Replies:
 
 ENOUGH = 20
 """Tasks that a percentile is believed of."""
+
+
+def _has_waited(report: Mapping[str, Any]) -> float:
+    wait = report["kinds"]["interactive"]["wait_seconds"]
+    return float(wait["p95"] or 0.0) if wait["count"] >= ENOUGH else 0.0
+
+
+def _waits_now(report: Mapping[str, Any]) -> float:
+    """A wait is counted as it ends; of those that go on, the gate tells."""
+    gate, interactive = report["gate"], report["kinds"]["interactive"]
+    waits = gate["mode"] == "protected" and interactive["backlog"] and not interactive["running"]
+    return time.time() - gate["since"] if waits else 0.0
 
 
 def setting(report: Mapping[str, Any], name: str) -> Any:

@@ -38,7 +38,7 @@ def reserve_findings(fair: Fair, replies: Replies) -> Iterator[Finding]:
     }
     if weak:
         shown = named(
-            f"{node} ({reason}; one interactive task in twenty waited {late[node]:.1f} s)"
+            f"{node} ({reason}; interactive tasks have waited {late[node]:.1f} s)"
             for node, reason in weak.items()
         )
         yield CANT_HOLD.finding(f"The reserve is too small: {shown}", weak)

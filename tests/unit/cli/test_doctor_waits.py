@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from celery_fair import Fair
@@ -146,12 +148,26 @@ def test_long_batch_tasks_are_a_note_and_with_waits_a_warning(look):
     long = batch(s60=100)
     finding = look({"w1": checkup([["shop.report", 50.0, 100]])}, w1=report(batch=long))["F113"]
     assert finding.severity == "info"
-    assert finding.what == (
-        "One batch task in twenty runs for 58 s or longer; on average: shop.report 50 s"
-    )
+    assert finding.what == "One batch task in twenty runs for 58 s or longer: shop.report 50 s"
     finding = look(w1=late(batch=long))["F113"]
     assert finding.severity == "warning"
     assert "interactive tasks have waited 5.0 s" in finding.what
+
+
+def test_batch_tasks_that_have_all_the_slots_now_are_found_before_anything_ends(look):
+    waits = kind("celery", ready={"celery": 60})
+    shut = {"mode": "protected", "since": time.time() - 20, "reason": "", "blind": False}
+    w1 = report(waits, gate=gate() | shut, settings={"reserve": 0})
+    said = checkup()
+    said["running"] = [{"id": "x", "task": "shop.report", "kind": "batch", "seconds": 23.0}]
+    found = look({"w1": said}, w1=w1)
+    assert "interactive tasks have waited 20.0 s" in found["F111"].what
+    assert found["F113"].what == (
+        "Batch tasks have run for 23 s by now, and interactive tasks have waited 20.0 s: "
+        "shop.report 23 s"
+    )
+    w1["kinds"]["interactive"]["running"] = 1
+    assert look({"w1": said}, w1=w1) == {}
 
 
 def test_batch_tasks_shorter_than_the_waits_are_not_to_blame(look):
