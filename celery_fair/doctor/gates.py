@@ -71,7 +71,12 @@ def gate_findings(fair: Fair, replies: Replies) -> Iterator[Finding]:
         yield FLAPPING.finding(f"Changes of the gate a minute: {shown}", flapping)
     blind = [node for node, report in reports.items() if _is_blind(report)]
     if blind:
-        yield BLIND.finding(f"No count of what waits at the broker: {named(blind)}", blind)
+        has_tried = any(reports[node]["sensor"]["failures"] for node in blind)
+        yield BLIND.finding(
+            f"No count of what waits at the broker: {named(blind)}",
+            blind,
+            severity="warning" if has_tried else "info",  # else it is the transport's nature
+        )
 
 
 def _never_closed(

@@ -91,6 +91,8 @@ def test_a_gate_that_flaps_is_worth_a_note(look):
 def test_a_worker_that_sees_nothing_of_its_queues_is_found(look):
     unseen = {"available": False, "reads": 0, "failures": 3, "latency_seconds": 0.0}
     assert look(w1=report(sensor=unseen))["F110"].subjects == ("w1",)
+    assert look(w1=report(sensor=unseen))["F110"].severity == "warning"
+    assert look(w1=report(sensor={**unseen, "failures": 0}))["F110"].severity == "info"
     assert look(w1=report(sensor=unseen, gate=gate(open=5.0, protected=0.0))) == {}
 
 
