@@ -91,14 +91,15 @@ STAGES: Final[dict[str, Stage]] = {
         started("interactive", 60),
     ),
     "batch-holds-the-slots": Stage(
-        ["fair status"], batch_before, started("interactive", 5), fair={"reserve": 1}
+        ["fair status", "fair explain {task}"], batch_before,
+        started("interactive", 5), fair={"reserve": 1},
     ),
     "queue-without-worker": Stage(
         ["fair status", "fair doctor F103"], publish(("summarize", 30, 0.5)),
         worker=("-c", "4", "-Q", "celery"),
     ),
     "paused": Stage(
-        ["fair pause batch", "fair status", "fair resume batch"],
+        ["fair pause batch", "fair explain --kind batch", "fair resume batch"],
         publish(("summarize", 30, 0.5)),
         started("batch", 2),
     ),
