@@ -10,6 +10,7 @@ from time import monotonic
 from typing import Any, Final
 
 from celery_fair.cli.remote import connection_to_broker
+from celery_fair.cli.words import plural
 from celery_fair.front import front_of, is_front
 from celery_fair.headers import FairHeader
 from celery_fair.moments import epoch_of
@@ -90,7 +91,9 @@ def _count(connection: Any, queues: Sequence[str], found: Look) -> None:
                 found.lengths[queue] = channel.queue_declare(queue, passive=True).message_count
         except connection.channel_errors:
             continue
-    found.looked.append(f"the lengths of {len(found.lengths)} queues (RabbitMQ shows no more)")
+    found.looked.append(
+        f"the length of {plural(len(found.lengths), 'queue')} (RabbitMQ shows no more)"
+    )
 
 
 class _RedisLook:
@@ -127,9 +130,8 @@ class _RedisLook:
         except _Spent:
             found.looked.append(f"only the first {self._messages} messages: there are more")
         finally:
-            found.looked.insert(
-                0, f"{self._messages} messages in {len(names)} queues, and what was given out"
-            )
+            messages, in_queues = plural(self._messages, "message"), plural(len(names), "queue")
+            found.looked.insert(0, f"{messages} in {in_queues}, and what was given out")
 
     def _look_in(self, queue: str) -> bool:
         before = 0

@@ -51,7 +51,12 @@ def _alive(scheduler: Scheduler, id: str) -> Iterator[dict[str, Any]]:
 
 def _running(scheduler: Scheduler, id: str) -> Iterator[dict[str, Any]]:
     for slot in scheduler.dispatcher.slots:
-        if _is(slot.request, id):
+        if not _is(slot.request, id):
+            continue
+        if not scheduler.switching.enforcing and slot.request.time_start is None:
+            # Celery gives a pool more than it has room for.
+            yield {"place": Place.RECEIVED.value, "info": _info(scheduler, slot.request)}
+        else:
             yield {"place": Place.RUNNING.value, "info": telling.of_slot(slot, finished=False)}
 
 

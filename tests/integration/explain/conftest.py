@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -46,7 +47,17 @@ class Stage:
             args = ("blocked", str(self._path))
         id = task.apply_async(args or ("a",), **options).id
         self._sent.append(id)
+        self._sent_at = time.monotonic()
         return id
+
+    def let_go(self) -> None:
+        """Let the tasks end that run until then."""
+        self._path.touch()
+
+    def let_go_after(self, seconds: float) -> None:
+        """The same, once the last that was published has waited for so long."""
+        wait_until(lambda: time.monotonic() - self._sent_at > seconds, "a wait")
+        self.let_go()
 
     def run(self, *names: str) -> list[str]:
         """Publish tasks that run until they are let go, and wait until they do."""
@@ -59,8 +70,10 @@ class Stage:
     def ordered(self, command: str, undo: str, *names: str, **arguments: object) -> Iterator[None]:
         """Order something of the worker, and take it back; ``names`` are the arguments of both."""
         self._order(command, arguments)
-        yield
-        self._order(undo, {name: arguments[name] for name in names} or {"undo": "yes"})
+        try:
+            yield
+        finally:
+            self._order(undo, {name: arguments[name] for name in names} or {"undo": "yes"})
 
     def _order(self, command: str, arguments: dict[str, object]) -> None:
         (reply,) = self.app.control.broadcast(
@@ -89,7 +102,7 @@ class Stage:
     def clear(self) -> None:
         """Let go of what runs, take back what waits, and wait until nothing does."""
         self.app.control.revoke(self._sent)
-        self._path.touch()
+        self.let_go()
         asking = Asking(self.app, ANSWER_SECONDS, limit=1)
 
         def rests() -> bool:
