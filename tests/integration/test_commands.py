@@ -26,8 +26,8 @@ APP = "tests.apps.mixed"
 OURS = sorted(name for name in Panel.data if Panel.data[name].__module__.startswith("celery_fair."))
 #: They need no more than a worker; the others a site of their own.
 RUNNABLE = ("status", "top", "pause", "resume", "set", "bench")
-#: So that a bench in a test is a short one; click takes the last value of an option.
-SHORT = {"bench": ("--seconds=0.3", "--patience=0.3", "--rate=4", f"--save={os.devnull}")}
+#: So that a test is a short one; click takes the last value of an option.
+SHORT = {"bench": ("--seconds=0.2", "--patience=0.2", "--rate=5", f"--save={os.devnull}")}
 
 NUMBER = re.compile(r"(\d[\d.:]*|–)( (ms|s|min|h|d|%)\b)?")
 
@@ -99,7 +99,7 @@ def test_celery_lists_each_of_our_commands_where_no_app_is_known(tool, celery):
 
 
 def test_celery_shows_the_facts_of_a_worker(celery):
-    done = celery("inspect", "--json", "fair_status", app=None)
+    done = celery("inspect", "-t", "0.4", "--json", "fair_status", app=None)
     assert json.loads(done.stdout)["web1@shop"]["slots"]["total"] == 4
 
 
@@ -152,7 +152,7 @@ def test_an_example_of_the_help_is_what_comes_today(command, site, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     app = mixed.make_app(site)
     context = CLIContext(app=app, no_color=True, workdir=None)
-    done = CliRunner().invoke(fair, [*typed, *SHORT.get(command, ())], obj=context)
+    done = CliRunner().invoke(fair, [*typed, "-t", "0.4", *SHORT.get(command, ())], obj=context)
     app.close()
     now = shape(done.stdout)
     assert [line for line in shape(example) if line not in now] == [], done.output
@@ -162,6 +162,6 @@ def test_an_example_of_the_help_is_what_comes_today(command, site, monkeypatch):
 
 
 def test_a_pipe_that_is_closed_early_is_no_error(celery):
-    done = celery("fair", "status", "--json", shell="head -1")
+    done = celery("fair", "status", "-t", "0.4", "--json", shell="head -1")
     assert done.stdout == "{\n"
     assert done.stderr == ""
