@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 from celery.bin.base import CLIContext
+from click.shell_completion import CompletionItem
 
 from celery_fair.cli.failing import without_app
+from celery_fair.cli.options import json_option, timeout_option
 from celery_fair.cli.words import plural
 
 if TYPE_CHECKING:
@@ -36,9 +38,16 @@ def _known(_: click.Context, __: click.Parameter, ids: Sequence[str]) -> list[st
     return found
 
 
+def _ids(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from celery_fair.doctor import RULES
+
+    begun = incomplete.upper()
+    return [CompletionItem(one.id, help=one.title) for one in RULES if one.id.startswith(begun)]
+
+
 @click.command()
-@click.argument("rules", metavar="[ID]...", nargs=-1, callback=_known)
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object instead of text.")
+@click.argument("rules", metavar="[ID]...", nargs=-1, callback=_known, shell_complete=_ids)
+@json_option
 @click.option("--no-broker", is_flag=True, help="Look at the app alone; ask no worker.")
 @click.option(
     "--list", "listing", is_flag=True, help="List all that can be found, and look at nothing."
@@ -48,6 +57,7 @@ def _known(_: click.Context, __: click.Parameter, ids: Sequence[str]) -> list[st
     multiple=True,
     metavar="ID",
     callback=_known,
+    shell_complete=_ids,
     help="Leave out what has this id; may be given several times, or as ID,ID.",
 )
 @click.option(
@@ -57,14 +67,7 @@ def _known(_: click.Context, __: click.Parameter, ids: Sequence[str]) -> list[st
     show_default=True,
     help="The mildest finding that makes the exit code 1.",
 )
-@click.option(
-    "-t",
-    "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    default=1.0,
-    show_default=True,
-    help="Seconds to wait for the workers' answers.",
-)
+@timeout_option
 @click.pass_obj
 @without_app("rules", "listing")
 def doctor(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from celery_fair.app import Fair
@@ -66,8 +67,13 @@ def _ask_all(fair: Fair, timeout_seconds: float) -> Replies:
         },
         (asked_at, time.time()),
         frozenset(queues.keys() - answers.reports.keys() - answers.silent.keys()),
-        **ask_broker(fair)._asdict(),
+        **ask_broker(fair, parents=_may_wait(checkups))._asdict(),
     )
+
+
+def _may_wait(checkups: Mapping[str, Any]) -> bool:
+    """Whether any task has run for a while: it may be the parent of what waits."""
+    return any(isinstance(said, dict) and said.get("running") for said in checkups.values())
 
 
 def _names(reply: Any) -> frozenset[str]:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 from celery_fair.app import Fair
 from celery_fair.doctor.queues import driver_type
 from celery_fair.doctor.stranded import known_queues
+from celery_fair.front import front_of
 from celery_fair.policy.kinds import KINDS, Kind
 
 T = TypeVar("T")
@@ -22,7 +23,7 @@ ANSWER_SECONDS = 2.0
 logger = logging.getLogger(__name__)
 
 #: Messages of a queue that are looked at, those that are next.
-LOOKED_AT = 200
+LOOKED_AT, PAGE, LOOKED_AT_BYTES = 200, 20, 2_000_000
 
 #: What is looked at of Redis' ``INFO``; the rest stays there.
 SECTIONS = ("server", "memory", "persistence")
@@ -37,8 +38,11 @@ class Broker(NamedTuple):
     unchecked: tuple[str, ...]
 
 
-def ask_broker(fair: Fair) -> Broker:
-    """Count what waits, and look at a Redis; never raises for what the broker says."""
+def ask_broker(fair: Fair, *, parents: bool = False) -> Broker:
+    """Count what waits, and look at a Redis; never raises for what the broker says.
+
+    With ``parents`` also at the messages that are next there, for whose children they are.
+    """
     unchecked: list[str] = []
     nothing: Mapping[str, int] = {}
     waiting = _tried(
@@ -47,10 +51,10 @@ def ask_broker(fair: Fair) -> Broker:
     redis = _tried("Redis", lambda: redis_info(fair.app), None, unchecked)
     if redis is not None and redis["saves"] is None:
         unchecked.append("whether Redis saves anything (it refuses CONFIG GET save)")
-    parents: Mapping[Kind, Mapping[str, int]] = {}
-    if redis is not None:
-        parents = _tried("whose children wait", lambda: parents_waiting(fair), parents, unchecked)
-    return Broker(waiting, redis, parents, tuple(unchecked))
+    found: Mapping[Kind, Mapping[str, int]] = {}
+    if redis is not None and parents:
+        found = _tried("whose children wait", lambda: parents_waiting(fair), found, unchecked)
+    return Broker(waiting, redis, found, tuple(unchecked))
 
 
 def _tried(about: str, asks: Callable[[], T], otherwise: T, unchecked: list[str]) -> T:
@@ -114,17 +118,29 @@ def parents_waiting(fair: Fair) -> dict[Kind, dict[str, int]]:
     found: dict[Kind, Counter[str]] = {kind: Counter() for kind in KINDS}
     with _redis(fair.app) as (channel, client):
         for kind in KINDS:
-            for queue in fair.queues[kind]:
-                for key in internals.redis_keys(channel, queue, prefixed=False):
-                    next_ones = client.lrange(key, -LOOKED_AT, -1)  # BRPOP takes the last
-                    found[kind].update(filter(None, map(_parent, next_ones)))
+            queues = [name for queue in fair.queues[kind] for name in (front_of(queue), queue)]
+            for key in (
+                k for q in queues for k in internals.redis_keys(channel, q, prefixed=False)
+            ):
+                found[kind].update(filter(None, map(_parent, _next_messages(client, key))))
     return {kind: dict(counted) for kind, counted in found.items()}
+
+
+def _next_messages(client: Any, key: str) -> Iterator[bytes]:
+    """Those that BRPOP would take, from the end of the list; a page of them at a time."""
+    size = 0
+    for offset in range(0, LOOKED_AT, PAGE):
+        page = client.lrange(key, -(offset + PAGE), -(offset + 1))
+        yield from page
+        size += sum(map(len, page))
+        if len(page) < PAGE or size > LOOKED_AT_BYTES:
+            return
 
 
 def _parent(message: bytes | str) -> str | None:
     try:
         parent = json.loads(message)["headers"]["parent_id"]
-    except (ValueError, TypeError, KeyError, IndexError):
+    except (ValueError, TypeError, LookupError, RecursionError):
         return None
     return parent if isinstance(parent, str) else None
 

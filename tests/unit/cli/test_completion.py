@@ -87,3 +87,8 @@ def test_a_shell_gets_the_words_of_a_line():
         timeout=30,
     )
     assert done.stdout == "plain,status\n", done.stderr
+
+
+def test_ids_of_findings_are_offered_whatever_their_case(complete):
+    assert complete("fair", "doctor", "f10") >= {"F101", "F103"}
+    assert complete("fair", "doctor", "--ignore", "F00") >= {"F001", "F009"}

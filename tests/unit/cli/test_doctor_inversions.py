@@ -6,7 +6,7 @@ import pytest
 
 from celery_fair import Fair
 from celery_fair.doctor import Replies
-from celery_fair.doctor.asking import _parent
+from celery_fair.doctor.asking import _next_messages, _parent
 from celery_fair.doctor.inversions import inversion_findings
 from tests.unit.cli.replies import report
 
@@ -65,3 +65,29 @@ def test_a_message_that_is_none_of_ours_has_no_parent(message):
 
 def test_the_parent_is_in_the_headers():
     assert _parent(b'{"headers": {"parent_id": "a"}}') == "a"
+
+
+class Lists:
+    """A Redis with one list, of messages of one parent."""
+
+    def __init__(self, number, size=40):
+        self.message = b'{"headers": {"parent_id": "a"}}'.ljust(size)
+        self.messages = [self.message] * number
+        self.pages = 0
+
+    def lrange(self, key, start, end):
+        self.pages += 1
+        length = len(self.messages)
+        return self.messages[max(length + start, 0) : max(length + end + 1, 0)]
+
+
+@pytest.mark.parametrize(("number", "seen", "pages"), [(0, 0, 1), (30, 30, 2), (5000, 200, 10)])
+def test_only_the_next_messages_of_a_list_are_looked_at(number, seen, pages):
+    client = Lists(number)
+    assert len(list(_next_messages(client, "celery.batch"))) == seen
+    assert client.pages == pages
+
+
+def test_large_messages_are_looked_at_no_further_than_a_few_pages():
+    client = Lists(5000, size=1_000_000)
+    assert len(list(_next_messages(client, "celery.batch"))) == 20
