@@ -28,6 +28,8 @@ EXTRAS: Final = {
     "flask": "flask",
 }
 """Of packages that may be missing, the extra that brings them."""
+OWN: Final = ("rich", "pydantic", "click_didyoumean")
+"""Packages that come with this one, unless it was installed without what it needs."""
 
 
 def without_app(*parameters: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -88,7 +90,10 @@ def _check_app(context: click.Context) -> None:
 
 
 def _missing(error: ImportError) -> str:
-    extra = EXTRAS.get((error.name or "").partition(".")[0])
+    package = (error.name or "").partition(".")[0]
+    if package in OWN:
+        return f"The package {package} is missing: pip install {package}"
+    extra = EXTRAS.get(package)
     if extra is not None:
         return f"{str(error).rstrip('.')}: pip install 'celery-fair[{extra}]'"
     return f"{str(error).rstrip('.')}: is it installed in this environment?"

@@ -49,7 +49,7 @@ class BadBrokerUrl(Unreachable):
 
 
 def connection_to_broker(app: Any, *, reading: bool = False) -> Any:
-    """A connection that nothing was sent over yet. Raises `BadBrokerUrl`."""
+    """A connection that nothing was sent over yet. Raises `BadBrokerUrl`, ImportError."""
     try:
         return app.connection_for_read() if reading else app.connection_for_write()
     except KeyError as error:  # kombu's "No such transport: NAME.  Did you mean …?"
@@ -57,6 +57,10 @@ def connection_to_broker(app: Any, *, reading: bool = False) -> Any:
         raise BadBrokerUrl(
             f"kombu has no transport {name!r}{did_you_mean(name, TRANSPORT_ALIASES)}"
         ) from None
+    except AttributeError as error:  # of None, which stands for redis-py where kombu lacks it
+        if "NoneType" not in str(error):
+            raise
+        raise ImportError("kombu has no client for this broker", name="redis") from None
     except ValueError:  # which may quote a part of a password
         raise BadBrokerUrl(
             "expected transport://user:password@host:port/name, with %-codes for what is special "

@@ -173,6 +173,28 @@ def test_a_package_that_is_missing_is_named_with_the_extra_that_has_it(run):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("package", "cure"),
+    [("redis", "pip install 'celery-fair[redis]'"), ("rich", "pip install rich")],
+)
+def test_a_command_without_a_package_that_it_needs_says_how_to_get_it(run, package, cure):
+    """In a process of its own, in which nothing has loaded it."""
+    code = (
+        f"import sys; sys.modules['{package}'] = None; from celery_fair.cli.group import FairGroup;"
+        "from celery_fair.cli.status import status; from celery import Celery;"
+        "from celery.bin.base import CLIContext; import celery_fair.cli.status as module;"
+        "url = 'redis://127.0.0.1:1/0' if sys.argv[1] == 'redis' else 'memory://';"
+        "group = FairGroup('fair'); group.add_command(status);"
+        "group(['status'], obj=CLIContext(Celery(broker=url), True, None))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, package], capture_output=True, text=True, timeout=30
+    )
+    assert done.returncode == 69, (done.stdout, done.stderr)
+    assert cure in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def of(callback) -> click.testing.Result:
     context = CLIContext(app=None, no_color=True, workdir=None)
     return CliRunner().invoke(click.Command("status", callback=told(callback)), [], obj=context)
