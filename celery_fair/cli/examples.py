@@ -98,6 +98,14 @@ batch_share = 0.3 (live, by ann@ops): web1@shop
 batch_share = 0.4 (live, by bob@ops): web2@shop
 """
 
+MODE: Final = """\
+$ celery -A shop fair mode observe
+mode
+  web1@shop  enforce → observe
+  web2@shop  enforce → observe
+Lasts while a worker is left that knows it; --keep keeps it over restarts.
+"""
+
 DRAIN: Final = """\
 $ celery -A shop fair drain web2@shop --wait
 work
@@ -132,6 +140,7 @@ EXAMPLES: Final = {
     "resume": RESUME,
     "set": SET,
     "settings": SETTINGS,
+    "mode": MODE,
     "drain": DRAIN,
     "exporter": EXPORTER,
     "flower": FLOWER,

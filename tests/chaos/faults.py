@@ -165,13 +165,13 @@ def _resize(site: Site, worker: WorkerProcess, fault: Fault) -> list[Step]:
 
 
 def _mode(site: Site, worker: WorkerProcess, fault: Fault) -> list[Step]:
-    site.ask(worker, "fair_set", name="mode", value=fault.how)
+    site.ask(worker, "fair_set", setting="mode", value=fault.how)
 
     def enforce_again() -> bool:
         """The others remember, so that one of its name would observe after a restart too."""
         if not is_up(worker) or worker in site.stopping:
             return False
-        return "ok" in (site.ask(worker, "fair_set", name="mode", value="enforce") or {})
+        return "ok" in (site.ask(worker, "fair_set", setting="mode", value="enforce") or {})
 
     return [enforce_again]
 

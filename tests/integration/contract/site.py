@@ -38,8 +38,11 @@ def ask(app: Celery, hostname: str, command: str = "fair_status") -> dict[str, A
 
 def change_mode(app: Celery, hostname: str, mode: str) -> None:
     """Tell a worker to observe, or to enforce, and wait until it does."""
-    order = {"name": "mode", "value": mode}
-    app.control.broadcast("fair_set", arguments=order, destination=[hostname])
+    order = {"setting": "mode", "value": mode}
+    replies = app.control.broadcast(
+        "fair_set", order, destination=[hostname], reply=True, limit=1, timeout=REPLY_SECONDS
+    )
+    assert "ok" in replies[0][hostname], replies
     wait_until(
         lambda: (ask(app, hostname) or {}).get("mode") == mode,
         f"{hostname} to be in mode {mode}",

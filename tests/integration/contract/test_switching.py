@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections import Counter
 
 import pytest
@@ -10,6 +13,7 @@ import pytest
 from tests.apps import mixed
 from tests.brokers.waiting import wait_until
 from tests.integration.contract.site import ask, change_mode, cut_workers, labels, publish
+from tests.nodes.worker import ROOT
 
 SLOTS = 2
 FAIR = {"queues": {"batch": ["celery.batch", "imports"]}, "reserve": 1}
@@ -31,6 +35,22 @@ def start(start_worker):
     return start
 
 
+@pytest.fixture
+def fair_mode(broker):
+    """``fair_mode("observe")``: what the command of that name says; by then it is so."""
+
+    def run(mode):
+        command = [sys.executable, "-m", "celery", "-A", "tests.apps.mixed", "fair", "mode", mode]
+        env = {**os.environ, **broker.environ(), "CELERY_CONF": json.dumps({"fair": FAIR})}
+        done = subprocess.run(
+            command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=30
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    return run
+
+
 @pytest.mark.brokers("redis", "rabbitmq")
 def test_an_observing_worker_enforces_as_soon_as_it_is_told(start, app, journal):
     """What it has prefetched is Celery's still; of all that comes after, batch gives way."""
@@ -47,15 +67,16 @@ def test_an_observing_worker_enforces_as_soon_as_it_is_told(start, app, journal)
 
 
 @pytest.mark.brokers("redis", "rabbitmq")
-def test_an_enforcing_worker_is_plain_celery_as_soon_as_it_is_told(start, app, journal):
+def test_an_enforcing_worker_is_plain_celery_as_soon_as_it_is_told(start, app, journal, fair_mode):
     worker = start("enforce")
-    publish(app, "b.sleep", labels("b", 30), 0.15)
+    publish(app, "b.sleep", labels("b", 60), 0.15)
     journal.wait_started("b1")
-    change_mode(app, worker.hostname, "observe")
+    said = fair_mode("observe")
+    assert f"{worker.hostname}  enforce → observe" in said
     # With a reserve of one slot of two there would never be two at once.
     wait_until(lambda: len(journal.running()) == SLOTS, "batch in every slot", timeout=20)
     publish(app, "i.sleep", ["i0"])
-    journal.wait_count(31, timeout=40)
+    journal.wait_count(61, timeout=40)
     assert Counter(journal.started()).most_common(1)[0][1] == 1
     stats = ask(app, worker.hostname, "stats")
     assert stats["prefetch_count"] == SLOTS * 4  # Celery's own again
