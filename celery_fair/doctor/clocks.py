@@ -14,7 +14,8 @@ SKEWED: Final = rule(
     "warning",
     "clocks that disagree",
     why="Waits, queue-wait timeouts and the order inside a lane are counted from the time that a "
-    "publisher has written: with a wrong clock they are wrong by as much. The gate is not moved.",
+    "publisher has written: with a wrong clock they are wrong by as much. The gate goes by the "
+    "worker's own clock, and isn't moved.",
     cure="Synchronize the clocks (NTP, chrony) of publishers and workers.",
 )
 

@@ -23,7 +23,7 @@ STILL_PAUSED: Final = rule(
     "info",
     "work that is paused, or a worker that is drained",
     why="What is paused waits, and nothing ends a pause by itself.",
-    cure="`fair resume` ends it, if it isn't meant any more.",
+    cure="`fair resume` ends a pause that isn't meant any more, `fair drain --undo` a drain.",
 )
 REFUSED: Final = rule(
     "F128",

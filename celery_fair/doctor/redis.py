@@ -22,7 +22,8 @@ NEARLY_FULL: Final = rule(
     "F121",
     "warning",
     "a Redis that is nearly full",
-    why="With noeviction a full Redis refuses every publish, and workers can't acknowledge either.",
+    why="With noeviction a full Redis refuses every publish and every result, and workers can't "
+    "note what they have taken.",
     cure="Raise maxmemory, shorten result_expires, or limit the backlog (batch_max_backlog).",
 )
 NOT_SAVED: Final = rule(
