@@ -91,7 +91,8 @@ class Replies(threading.Thread):
     def stop(self) -> None:
         """End it, and its queue, within a moment."""
         self._stopped.set()
-        self.join(DRAIN_SECONDS * 8)
+        if self.is_alive():
+            self.join(DRAIN_SECONDS * 8)
 
 
 def _run_seconds(message: Any) -> float:

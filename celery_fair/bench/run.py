@@ -9,6 +9,7 @@ from contextlib import suppress
 from time import monotonic
 from typing import Any, Final, Literal
 
+from celery.exceptions import CeleryCommandException
 from kombu.exceptions import OperationalError
 
 from celery_fair.bench.probing import Plan, Publisher
@@ -50,8 +51,8 @@ class Bench:
             self._run()
         except KeyboardInterrupt:
             self.ended = "interrupted"
-        except (OperationalError, OSError) as error:
-            self.ended, self.error = "broker lost", error
+        except (OperationalError, OSError, CeleryCommandException) as error:
+            self.ended, self.error = "broker lost", error  # the last one is of the one who asks
         finally:
             self.stopped_at = monotonic()
             with suppress(KeyboardInterrupt):  # a second one: be quick

@@ -12,9 +12,6 @@ from kombu.transport import TRANSPORT_ALIASES
 
 from celery_fair.errors import did_you_mean
 
-CONNECT_SECONDS = 4.0
-RETRY_SECONDS = 0.5
-
 
 class Unreachable(CeleryCommandException):
     """The broker can't be reached: is it running, and is its URL right?"""
@@ -92,18 +89,15 @@ def ask(
 
     ``limit`` is the number of answers to expect: with them there is no need to wait any longer.
     """
+    from celery_fair.observe.listening import reach
+
     with connection_to_broker(app) as connection:
         url = _without_password(connection)
         if not connection.supports_exchange_type("fanout"):
             raise NoRemoteControl(url)
-        if connection.transport.driver_type == "redis":  # which has no time limit of its own
-            bound = {"socket_connect_timeout": CONNECT_SECONDS}
-            connection.transport_options = {**bound, **connection.transport_options}
         lost = (OperationalError, *connection.connection_errors, *connection.channel_errors)
         try:
-            connection.ensure_connection(
-                max_retries=1, interval_start=RETRY_SECONDS, timeout=CONNECT_SECONDS
-            )
+            reach(connection)
             replies = app.control.broadcast(
                 command,
                 reply=True,
