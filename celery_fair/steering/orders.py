@@ -161,7 +161,10 @@ class Orders:
         return Orders([*self, *orders], counter)
 
     def _is_news(self, order: Order) -> bool:
-        return order.counter > self.counter or order.beats(self._orders.get(order.key))
+        if order.counter > self.counter:
+            return True
+        newest = self._orders
+        return order.beats(newest.get(order.key)) and not _is_overruled(order, newest)
 
     def missing(self, before: Orders) -> list[Order]:
         """The orders that were in the document ``before``, and neither are nor are replaced."""
