@@ -10,7 +10,7 @@ from typing import Any, Final
 from celery_fair.state import Call, Script
 from celery_fair.steering.orders import Malformed, Order, Orders
 
-KEY: Final = "celery_fair.orders"
+KEY: Final = "_celery_fair.orders"
 
 # ARGV: the app's prefix, how many orders, then of each its field, counter, id and JSON; then of
 # each to be dropped its field and its counter. It never replaces a newer order by an older one.
