@@ -116,7 +116,7 @@ STAGES: Final[dict[str, Stage]] = {
         fair={"interactive_max_backlog": 50},
     ),
     "plain-worker": Stage(["fair status"], is_plain=True),
-    "observing": Stage(["fair status"], fair={"mode": "observe"}),
+    "observing": Stage(["fair status", "fair mode enforce"], fair={"mode": "observe"}),
     "reserve": Stage(
         ["fair top --once"], publish(("summarize", 60, 0.5)), started("batch", 30),
     ),
