@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from kombu import Queue
 
-from celery_fair import fair_task
+from celery_fair import Fair, fair_task
 from celery_fair.doctor import app_findings, static_findings
 from tests.unit.cli.conftest import add_task
 
@@ -332,3 +332,11 @@ def test_tasks_that_cannot_be_imported_are_found_and_the_others_looked_at(make_a
     found = {finding.id: finding for finding in app_findings(app)}
     assert found["F022"].what == "ModuleNotFoundError: No module named 'nowhere'"
     assert "F001" in found
+
+
+# as a call
+
+
+def test_an_apps_findings_can_be_asked_for_in_code(make_app):
+    app = make_app(tasks=["shop.a"])
+    assert [finding.id for finding in Fair.of(app).findings()] == ["F001", "F011"]
