@@ -59,6 +59,11 @@ def behind(front: str) -> str:
     return front.removesuffix(FRONT)
 
 
+def without_front(queue: str) -> str:
+    """Return the queue that is meant: the one behind a front, or the queue itself."""
+    return behind(queue) if is_front(queue) else queue
+
+
 def without_fronts(queues: Iterable[str]) -> list[str]:
     """Return the queues but for the fronts of others among them, which nobody has to know of."""
     names = list(queues)

@@ -7,7 +7,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from celery_fair.cli.explained import Explanation, Said, explain_task
+from celery_fair.cli.explained import explain_task
+from celery_fair.cli.explanation import Explanation, Said
 from celery_fair.cli.looking import Look, look_for
 from celery_fair.cli.overview import Answers
 from celery_fair.cli.remote import ask

@@ -87,7 +87,7 @@ def _overview(
     timeout: float,
 ) -> None:
     from celery_fair.cli.explain_json import of_kind
-    from celery_fair.cli.explain_text import show_kind, show_worker
+    from celery_fair.cli.explain_many_text import show_kind, show_worker
     from celery_fair.cli.explained_kind import explain_kind
     from celery_fair.cli.status import console
 

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from celery_fair.cli.explained import Explanation, Wait
 from celery_fair.cli.explained_kind import KindExplanation
+from celery_fair.cli.explained_waits import Wait
+from celery_fair.cli.explanation import Explanation
 from celery_fair.policy.pace import Estimate
 
 
@@ -26,6 +27,7 @@ def of_task(found: Explanation) -> dict[str, Any]:
         "starts_in": _estimate(found.estimate, found.no_estimate),
         "result_backend": found.backend,
         "looked_at": found.looked,
+        "perhaps": found.perhaps,
     }
 
 

@@ -6,14 +6,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from rich.console import Console
-from rich.text import Text
 
-from celery_fair.cli.explain_words import SHORT, clock, names, safe, taken
-from celery_fair.cli.explained import Explanation, reason_in
-from celery_fair.cli.explained_kind import KindExplanation
+from celery_fair.cli.explain_words import SHORT, safe
+from celery_fair.cli.explanation import Explanation
+from celery_fair.cli.rows import head, rows_of
 from celery_fair.cli.words import ago, count, duration, plural
 from celery_fair.observe.place import Place
-from celery_fair.policy.kinds import KINDS
 from celery_fair.policy.pace import Estimate
 from celery_fair.policy.waiting import Reason
 
@@ -31,8 +29,8 @@ THREE_MEANINGS: Final = (
 def show_task(console: Console, found: Explanation, now: float) -> None:
     """The place in one sentence; then reasons, times and an estimate, as far as they are known."""
     style = "bold" if found.is_found else "bold yellow"
-    _head(console, f"{safe(found.id, 80)} {where(found, now)}", style)
-    _rows(console, rows_of_task(found, now))
+    head(console, f"{safe(found.id, 80)} {where(found, now)}", style)
+    rows_of(console, rows_of_task(found, now))
 
 
 def where(found: Explanation, now: float) -> str:
@@ -94,7 +92,8 @@ def rows_of_task(found: Explanation, now: float) -> list[tuple[str, str]]:
     ]
     if not found.is_found:
         rows += [("looked", text) for text in found.looked]
-        rows.append(("maybe", THREE_MEANINGS))
+        rows += [("perhaps", text) for text in found.perhaps[:MOST_WAITS]]
+        rows.append(("else", THREE_MEANINGS) if found.perhaps else ("maybe", THREE_MEANINGS))
     return rows
 
 
@@ -147,76 +146,6 @@ def starts(found: Estimate | None, unknown: str | None) -> str:
     low, high = duration(found.low_seconds), duration(found.high_seconds)
     when = f"within {high}" if found.low_seconds < 0.05 else f"in {low} to {high}"
     return f"{when}: {', '.join(basis)}"
-
-
-def show_kind(console: Console, found: KindExplanation, now: float) -> None:
-    """How much of a kind waits where, and why."""
-    ready = "an unknown number" if found.ready is None else count(found.ready)
-    head = f"{found.kind}: {count(found.waiting)} wait ({ready} at the broker, {found.held} held)"
-    _head(console, f"{head}, {found.running} run")
-    rows = [("why", wait.text) for wait in found.waits[:MOST_WAITS]] or [("why", "nothing waits")]
-    if found.oldest_ready_at is not None:
-        rows.append(("oldest", f"of those held was ready {ago(found.oldest_ready_at, now)}"))
-    if found.scheduled or found.rate_limited:
-        rows.append(
-            ("later", f"{found.scheduled} for their time, {found.rate_limited} for their rate")
-        )
-    rows.append(("starts", f"one published now {starts(found.estimate, found.no_estimate)}"))
-    if found.plain:
-        rows.append(("note", f"without celery-fair, and so not told of: {names(found.plain)}"))
-    _rows(console, rows)
-
-
-def show_worker(console: Console, node: str, report: Mapping[str, Any], now: float) -> None:
-    """Both kinds of one worker, and what it has decided of late."""
-    gate = report["gate"]
-    head = f"{safe(node)}   gate {gate['mode']} for {duration(now - gate['since'])}"
-    _head(console, f"{head} ({gate['reason']})")
-    rows = [("slots", taken(report))]
-    for kind in KINDS:
-        part, reason = report["kinds"][kind], reason_in(report, kind)
-        why = "nothing waits" if reason is None else SHORT[reason]
-        since = "" if part["since"] is None else f", for {duration(now - part['since'])}"
-        backlog = count(part["backlog"])
-        rows.append((kind, f"{backlog} wait, {part['held']} of them held: {why}{since}"))
-    for at, mode, _, reason in report.get("changes", ())[-5:]:
-        rows.append(("gate", f"{clock(at, now)} {mode}: {reason}"))
-    for one in report.get("recent", ()):
-        rows.append(("recent", _line(one, now)))
-    record = report["record"]
-    rows.append(("record", f"{record['tasks']} tasks, {record['tasks_forgotten']} forgotten"))
-    _rows(console, rows)
-
-
-def _line(one: Mapping[str, Any], now: float) -> str:
-    waited = "" if one["wait_seconds"] is None else f", waited {duration(one['wait_seconds'])}"
-    ran = "" if one["run_seconds"] is None else f", ran {duration(one['run_seconds'])}"
-    return (
-        f"{clock(one['at'], now)} {safe(one['task'])}[{safe(one['id'], 8)}] {one['outcome']}"
-        f"{waited}{ran}"
-    )
-
-
-def _head(console: Console, text: str, style: str = "bold") -> None:
-    _lines(console, "", "", text, style)
-
-
-def _rows(console: Console, rows: list[tuple[str, str]]) -> None:
-    """A label before its first sentence, and each sentence in a column of its own."""
-    width = max((len(label) for label, _ in rows), default=0)
-    shown = ""
-    for label, text in rows:
-        first = "" if label == shown else label
-        _lines(console, f"  {first:<{width}}  ", " " * (width + 4), text)
-        shown = label
-
-
-def _lines(console: Console, first: str, others: str, text: str, style: str = "") -> None:
-    """Filled by words, without blanks at the ends: what is copied from here has none either."""
-    width = max(console.width - len(others), 20)
-    for number, line in enumerate(Text(text, style=style).wrap(console, width)):
-        line.rstrip()
-        console.print(Text.assemble((others if number else first, "dim"), line), no_wrap=True)
 
 
 def _nth(number: int) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from celery_fair.cli.words import ago, count, duration, plural
+from celery_fair.policy.load import Mode
 from celery_fair.policy.waiting import Reason
 
 NAMED: Final = 3
@@ -70,7 +71,10 @@ def at_worker(reason: Reason, kind: str, report: Mapping[str, Any], now: float) 
             f"{part['running']} of the {part['slots']} it may have meanwhile"
         )
     since = "" if part["since"] is None else f" for {duration(now - part['since'])}"
-    return f"{SHORT[reason]}{since}{_figures(reason, kind, report)}"
+    gate, also = report["gate"], ""
+    if reason is Reason.INTERACTIVE_FIRST and gate["mode"] == Mode.PROTECTED.value:
+        also = f"; the gate has protected them for {duration(now - gate['since'])}"
+    return f"{SHORT[reason]}{since}{_figures(reason, kind, report)}{also}"
 
 
 def _figures(reason: Reason, kind: str, report: Mapping[str, Any]) -> str:

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from celery_fair.cli.explained import NEVER, Said, Wait, paces, reasons
+from celery_fair.cli.explained_waits import NEVER, Wait, paces, reasons
+from celery_fair.cli.explanation import Said
 from celery_fair.observe.total import ready_by_queue
 from celery_fair.policy.pace import Estimate, estimate
 from celery_fair.policy.waiting import Reason

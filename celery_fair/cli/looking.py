@@ -56,6 +56,8 @@ class Look:
     """Messages ready, by queue; those that could not be counted are not there."""
     is_readable: bool = False
     """Whether this broker lets anybody look at a message without taking it."""
+    is_complete: bool = False
+    """Whether all was looked at."""
 
 
 class _Spent(Exception):  # noqa: N818 - named for what has happened
@@ -91,9 +93,8 @@ def _count(connection: Any, queues: Sequence[str], found: Look) -> None:
                 found.lengths[queue] = channel.queue_declare(queue, passive=True).message_count
         except connection.channel_errors:
             continue
-    found.looked.append(
-        f"the length of {plural(len(found.lengths), 'queue')} (RabbitMQ shows no more)"
-    )
+    number = plural(len(found.lengths), "queue")
+    found.looked.append(f"the length of {number} (RabbitMQ shows no message)")
 
 
 class _RedisLook:
@@ -127,6 +128,7 @@ class _RedisLook:
                 if self._look_in(queue):
                     return
             self._look_at_unacknowledged()
+            found.is_complete = True
         except _Spent:
             found.looked.append(f"only the first {self._messages} messages: there are more")
         finally:

@@ -18,10 +18,12 @@ from celery_fair.worker.whereabouts import find
 if TYPE_CHECKING:
     from celery_fair.worker.scheduler import Scheduler
 
-MOST_RECENT: Final = 15
-"""Decisions told at once: a reply has at most 8 kB."""
+MOST_RECENT: Final = 10
+CHANGES: Final = 5
+QUEUES: Final = 5
+"""Of lists of decisions, of changes of the gate and of queues: a reply has at most 8 kB."""
 
-NAME_LENGTH: Final = 100
+NAME_LENGTH: Final = 80
 """Characters of each name in a list of them."""
 
 OF_KIND: Final = (
@@ -50,9 +52,14 @@ def explain(scheduler: Scheduler, task_id: str | None = None, recent: int = 0) -
     }
     if task_id is not None:
         reply["task"] = find(scheduler, task_id[:LONGEST], now)
+    else:  # nobody looks for a queue
+        for part in reply["kinds"].values():
+            names = part["queues"]
+            part["queues_left_out"] += len(names) - len(names[:QUEUES])
+            part["queues"] = names[:QUEUES]
     if recent:
         reply["recent"] = [_brief(ended) for ended in kept.last(min(recent, MOST_RECENT))]
-        reply["changes"] = facts["gate"]["history"]
+        reply["changes"] = facts["gate"]["history"][-CHANGES:]
     return reply
 
 

@@ -125,12 +125,15 @@ def test_no_worker_is_said_in_one_sentence(celery_fair):
     assert "Traceback" not in done.stderr
 
 
-def test_a_reply_stays_small_and_is_plain_json_with_200_queues(start_worker, celery_fair):
+def test_a_reply_stays_small_and_is_plain_json_with_200_queues(start_worker, celery_fair, app):
     queues = [f"queue-{number}" for number in range(200)]
     start_worker(APP, queues=["celery", "celery.batch", *queues])
     said = json.loads(celery_fair("status", "--json").stdout)["workers"]["w1@test"]
     assert len(said["kinds"]["interactive"]["queues"]) == 201
     assert len(json.dumps(said, separators=(",", ":"))) <= 8192
+    for question in ({"task_id": "an-id" * 51}, {"recent": 10}):
+        (reply,) = app.control.broadcast("fair_explain", question, reply=True, timeout=5, limit=1)
+        assert len(json.dumps(reply, separators=(",", ":"))) <= 8192
 
 
 def test_celerys_own_inspect_stats_carries_a_flat_fair_key(start_worker, broker):

@@ -5,12 +5,14 @@ Those that need an odd set-up are in ``tests/unit/cli/test_explained.py``.
 
 from __future__ import annotations
 
+import re
 import time
 
 import pytest
 
 from celery_fair.policy.waiting import Reason
 from tests.brokers.broker import Broker
+from tests.brokers.waiting import wait_until
 from tests.nodes.worker import WorkerProcess
 
 LATER = 600.0
@@ -33,19 +35,19 @@ def test_a_task_that_runs(stage):
 
 def test_batch_waits_as_the_last_slot_is_kept(stage):
     stage.run("b")
-    found = stage.wait(stage.send("b.until"), Reason.RESERVE, place="broker")
+    found = stage.wait(stage.send("b.until"), Reason.RESERVE)
     assert "1 of 2 running (0 interactive, 1 batch)" in found.waits[0].text
     assert found.task["nth"] == 1
 
 
 def test_others_of_its_kind_come_first_at_the_broker(stage):
     stage.run("b")
-    for _ in range(3):
+    for _ in range(6):  # the worker may hold one or two of them
         last = stage.send("b.until")
-    found = stage.wait(last, Reason.RESERVE)
+    found = stage.wait(last, Reason.RESERVE, place="broker")
     assert reasons(found) == [Reason.RESERVE, Reason.IN_LINE]
-    assert found.task["nth"] == 3
-    assert found.waits[1].text == "2 before it in celery.batch"
+    assert found.task["nth"] >= 4
+    assert found.waits[1].text == f"{found.task['nth'] - 1} before it in celery.batch"
 
 
 def test_an_interactive_task_waits_for_a_slot(stage):
@@ -132,14 +134,6 @@ def test_its_kind_has_all_that_its_ceiling_allows(stage):
         assert "it has 1 of 2 slots" in found.waits[0].text
 
 
-def test_its_worker_only_observes(stage):
-    with stage.ordered("fair_set", "fair_set", "setting", setting="mode", value="observe"):
-        for name in ("b.until", "b.until"):
-            stage.send(name)
-        stage.wait(stage.send("b.until"), Reason.OBSERVING, place="received")
-        stage.let_go()
-
-
 def test_it_has_ended_and_why_it_had_waited_is_known(stage):
     stage.run("i", "i")
     id = stage.send("i.sleep")
@@ -151,6 +145,15 @@ def test_it_has_ended_and_why_it_had_waited_is_known(stage):
     assert next(iter(waited["by"])) == "slots_taken"
     assert waited["by"]["slots_taken"] >= 0.3 * waited["seconds"]
     assert waited["running_interactive"] == pytest.approx(2.0, abs=0.5)
+
+
+def test_a_reconnect_takes_nothing_from_the_record(stage):
+    id = stage.send("i.sleep")
+    stage.wait(id, place="ended")
+    with stage.app.pool.acquire() as connection:
+        connection.default_channel.client.client_kill_filter(_type="normal", skipme=True)
+    stage.wait(stage.send("i.sleep"), place="ended")
+    assert stage.wait(id, place="ended").task["outcome"] == "succeeded"
 
 
 def test_it_has_failed(stage):
@@ -219,6 +222,14 @@ def _ask(stage, id, workers):
     return Asking(stage.app, 5.0, limit=workers).task(id)
 
 
+def test_its_worker_only_observes(stage):
+    with stage.ordered("fair_set", "fair_set", "setting", setting="mode", value="observe"):
+        for name in ("b.until", "b.until"):
+            stage.send(name)
+        stage.wait(stage.send("b.until"), Reason.OBSERVING, place="received")
+        stage.let_go()
+
+
 # on RabbitMQ, which shows nothing without giving it out
 
 
@@ -233,7 +244,13 @@ def test_on_rabbitmq_its_time_has_not_come(on_rabbit):
 
 def test_on_rabbitmq_the_place_at_the_broker_is_not_known_and_its_bound_is(on_rabbit):
     on_rabbit.run("b")
-    ids = [on_rabbit.send("b.until") for _ in range(3)]
+    ids = [on_rabbit.send("b.until") for _ in range(6)]
     found = on_rabbit.explain(ids[-1])
     assert not found.is_found
-    assert any("RabbitMQ shows no more" in text for text in found.looked)
+    assert any("RabbitMQ shows no message" in text for text in found.looked), found.looked
+
+    def reason_is_known():
+        perhaps = on_rabbit.explain(ids[-1]).perhaps
+        return re.match(r"in celery\.batch, where [3-6] wait \(", "".join(perhaps))
+
+    wait_until(reason_is_known, "the bound, and why its kind waits")

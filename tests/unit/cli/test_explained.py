@@ -9,9 +9,11 @@ import pytest
 from rich.console import Console
 
 from celery_fair.cli.explain_json import of_kind, of_task
-from celery_fair.cli.explain_text import show_kind, show_task, show_worker
-from celery_fair.cli.explained import Said, explain_task
+from celery_fair.cli.explain_many_text import show_kind, show_worker
+from celery_fair.cli.explain_text import show_task
+from celery_fair.cli.explained import explain_task
 from celery_fair.cli.explained_kind import explain_kind
+from celery_fair.cli.explanation import Said
 from celery_fair.cli.looking import Look, Seen
 from celery_fair.observe.place import Place
 from celery_fair.policy.waiting import Reason
@@ -22,7 +24,7 @@ ID = "an-id"
 
 
 def explain(reports=(), seen=None, backend=None, lengths=(), **said):
-    look = Look(seen, ["7 messages"], dict(lengths), is_readable=True)
+    look = Look(seen, ["7 messages"], dict(lengths), is_readable=True, is_complete=True)
     return explain_task(ID, Said(dict(reports), **said), look, backend, NOW)
 
 
@@ -192,6 +194,25 @@ def test_nobody_knows():
 def test_a_word_of_a_newer_version_is_no_reason():
     batch = {**kind("celery.batch"), "why": "tenants_turn"}
     assert reasons(explain({"w1": report(batch)}, at_broker())) == []
+
+
+def test_on_a_broker_that_shows_nothing_the_length_of_its_queue_is_the_bound():
+    look = Look(None, ["the length of 2 queues"], {"celery.batch": 43, "celery": 0})
+    found = explain_task(ID, Said({"w1": report(PROTECTED)}), look, None, NOW)
+    assert not found.is_found
+    assert found.perhaps == ["in celery.batch, where 43 wait (gate protected)"]
+    assert "perhaps in celery.batch, where 43 wait" in " ".join(text_of(show_task, found).split())
+
+
+def test_a_lane_is_its_queues_whatever_kind_a_message_says():
+    interactive = kind("celery", why=Reason.SLOTS_TAKEN, running=8)
+    found = explain({"w1": report(PROTECTED, interactive)}, at_broker("celery"))
+    assert reasons(found) == [Reason.SLOTS_TAKEN]
+
+
+def test_a_worker_that_can_not_name_all_its_queues_may_serve_this_one():
+    batch = kind("celery.batch", why=Reason.GATE_PROTECTED, running=2, queues_left_out=900)
+    assert reasons(explain({"w1": report(batch)}, at_broker("q950"))) == [Reason.GATE_PROTECTED]
 
 
 # a kind

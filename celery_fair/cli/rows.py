@@ -1,0 +1,31 @@
+"""Labelled sentences, filled to the width of the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+
+def head(console: Console, text: str, style: str = "bold") -> None:
+    """The answer."""
+    _lines(console, "", "", text, style)
+
+
+def rows_of(console: Console, rows: Sequence[tuple[str, str]]) -> None:
+    """A label before its first sentence, and each sentence in a column of its own."""
+    width = max((len(label) for label, _ in rows), default=0)
+    shown = ""
+    for label, text in rows:
+        first = "" if label == shown else label
+        _lines(console, f"  {first:<{width}}  ", " " * (width + 4), text)
+        shown = label
+
+
+def _lines(console: Console, first: str, others: str, text: str, style: str = "") -> None:
+    """Filled by words, without blanks at the ends: what is copied from here has none either."""
+    width = max(console.width - len(others), 20)
+    for number, line in enumerate(Text(text, style=style).wrap(console, width)):
+        line.rstrip()
+        console.print(Text.assemble((others if number else first, "dim"), line), no_wrap=True)
