@@ -36,6 +36,12 @@ class NoRemoteControl(CeleryCommandException):
         )
 
 
+SHAPE = (
+    "expected transport://user:password@host:port/name, with %-codes for what is special in a "
+    "password, and a number for the name of a Redis database"
+)
+
+
 class BadBrokerUrl(Unreachable):
     """No connection can be made of the broker's URL: correct broker_url, or -b."""
 
@@ -59,10 +65,7 @@ def connection_to_broker(app: Any, *, reading: bool = False) -> Any:
             raise
         raise ImportError("kombu has no client for this broker", name="redis") from None
     except ValueError:  # which may quote a part of a password
-        raise BadBrokerUrl(
-            "expected transport://user:password@host:port/name, with %-codes for what is special "
-            "in a password"
-        ) from None
+        raise BadBrokerUrl(SHAPE) from None
 
 
 def broker_url(app: Any) -> str:
@@ -89,15 +92,13 @@ def ask(
 
     ``limit`` is the number of answers to expect: with them there is no need to wait any longer.
     """
-    from celery_fair.observe.listening import reach
-
     with connection_to_broker(app) as connection:
         url = _without_password(connection)
         if not connection.supports_exchange_type("fanout"):
             raise NoRemoteControl(url)
         lost = (OperationalError, *connection.connection_errors, *connection.channel_errors)
         try:
-            reach(connection)
+            _reach(connection)
             replies = app.control.broadcast(
                 command,
                 reply=True,
@@ -110,3 +111,12 @@ def ask(
         except lost as error:
             raise Unreachable(url, error) from error
     return {node: reply for answer in replies or () for node, reply in answer.items()}
+
+
+def _reach(connection: Any) -> None:
+    from celery_fair.observe.listening import reach
+
+    try:
+        reach(connection)
+    except ValueError:  # of the URL's last part, which is read as it connects
+        raise BadBrokerUrl(SHAPE) from None

@@ -135,6 +135,13 @@ def test_a_url_that_is_none_is_said(command, url, said, make_app):
     assert is_one_sentence(result.stderr)
 
 
+def test_a_redis_database_that_is_no_number_is_said(make_app):
+    result = invoke(make_app, "status", "redis://127.0.0.1:1/shop")
+    assert result.exit_code == 69, (result.output, result.exception)
+    assert "a number for the name of a Redis database" in result.stderr
+    assert is_one_sentence(result.stderr)
+
+
 @pytest.mark.parametrize("command", sorted(set(COMMANDS) - FINDING - SERVING))
 def test_a_broker_that_is_away_is_said(command, make_app):
     result = invoke(make_app, command, f"redis://:secret@127.0.0.1:{free_port()}/0")
