@@ -29,10 +29,18 @@ LOOKED_AT, PAGE, LOOKED_AT_BYTES = 200, 20, 2_000_000
 SECTIONS = ("server", "memory", "persistence")
 
 
+class Counted(NamedTuple):
+    """Messages by queue, and the queues of which the broker itself knows a consumer."""
+
+    waiting: Mapping[str, int]
+    attended: frozenset[str] = frozenset()
+
+
 class Broker(NamedTuple):
     """What it has told, and what it hasn't; as `Replies` has them."""
 
     waiting: Mapping[str, int]
+    attended: frozenset[str]
     redis: Mapping[str, Any] | None
     parents: Mapping[Kind, Mapping[str, int]]
     unchecked: tuple[str, ...]
@@ -44,9 +52,8 @@ def ask_broker(fair: Fair, *, parents: bool = False) -> Broker:
     With ``parents`` also at the messages that are next there, for whose children they are.
     """
     unchecked: list[str] = []
-    nothing: Mapping[str, int] = {}
-    waiting = _tried(
-        "how much waits", lambda: count_waiting(fair.app, known_queues(fair)), nothing, unchecked
+    counted = _tried(
+        "how much waits", lambda: count(fair.app, known_queues(fair)), Counted({}), unchecked
     )
     redis = _tried("Redis", lambda: redis_info(fair.app), None, unchecked)
     if redis is not None and redis["saves"] is None:
@@ -54,7 +61,7 @@ def ask_broker(fair: Fair, *, parents: bool = False) -> Broker:
     found: Mapping[Kind, Mapping[str, int]] = {}
     if redis is not None and parents:
         found = _tried("whose children wait", lambda: parents_waiting(fair), found, unchecked)
-    return Broker(waiting, redis, found, tuple(unchecked))
+    return Broker(*counted, redis, found, tuple(unchecked))
 
 
 def _tried(about: str, asks: Callable[[], T], otherwise: T, unchecked: list[str]) -> T:
@@ -66,11 +73,39 @@ def _tried(about: str, asks: Callable[[], T], otherwise: T, unchecked: list[str]
         return otherwise
 
 
-def count_waiting(app: Any, queues: Iterable[str]) -> dict[str, int]:
-    """Messages by queue; empty where the transport can't be counted. Raises what the broker says.
+def count(app: Any, queues: Iterable[str]) -> Counted:
+    """Count what waits; nothing where the transport can't be counted. Raises what it says.
 
-    By the sensor's own link, which knows priorities, key prefixes and queues that aren't there.
+    RabbitMQ also tells of consumers, those of workers that are too busy to answer among them.
     """
+    if driver_type(app) == "amqp":
+        return _count_on_amqp(app, queues)
+    return Counted(_count_by_link(app, queues))
+
+
+def _count_on_amqp(app: Any, queues: Iterable[str]) -> Counted:
+    """By passive declares; RabbitMQ closes the channel over a queue that isn't there."""
+    until = monotonic() + ANSWER_SECONDS
+    waiting: dict[str, int] = {}
+    attended: set[str] = set()
+    with app.connection_for_read() as connection:
+        connection.ensure_connection(max_retries=0, reraise_as_library_errors=False)
+        for queue in queues:
+            if monotonic() > until:
+                raise TimeoutError(f"no answer within {ANSWER_SECONDS:g} s")
+            try:
+                with connection.channel() as channel:
+                    found = channel.queue_declare(queue, passive=True)
+            except connection.channel_errors:
+                continue
+            waiting[queue] = found.message_count
+            if found.consumer_count:
+                attended.add(queue)
+    return Counted(waiting, frozenset(attended))
+
+
+def _count_by_link(app: Any, queues: Iterable[str]) -> dict[str, int]:
+    """By the sensor's own link, which knows priorities and key prefixes."""
     from celery_fair.worker.links import link_type
 
     with app.connection_for_read() as connection:

@@ -28,6 +28,8 @@ class Replies:
     """Workers that have not said whether celery-fair is there, and answered something else."""
     waiting: Mapping[str, int] = field(default_factory=dict)
     """Messages at the broker, by queue; queues that could not be counted are not there."""
+    attended: frozenset[str] = frozenset()
+    """Queues of which the broker itself knows a consumer, where it tells."""
     redis: Mapping[str, Any] | None = None
     """What ``INFO`` says, where the broker is a Redis that tells."""
     parents: Mapping[Kind, Mapping[str, int]] = field(default_factory=dict)
@@ -49,7 +51,7 @@ class Replies:
             for pause in report.get("steering", {}).get("paused", ())
             if (queue := pause["queue"]) is not None
         ]
-        return frozenset(paused).union(map(front_of, paused), *self.queues.values())
+        return self.attended.union(paused, map(front_of, paused), *self.queues.values())
 
     def late(self) -> dict[str, float]:
         """Workers whose interactive tasks wait for longer than promised, and for how long.

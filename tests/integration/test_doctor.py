@@ -102,6 +102,13 @@ def test_workers_with_different_settings_are_found(start, doctor):
 
 
 @pytest.mark.brokers("rabbitmq")
+def test_a_worker_that_does_not_answer_consumes_all_the_same(start, doctor):
+    start(queues="celery")
+    start(queues="celery.batch", env={"CELERY_CONF": '{"worker_enable_remote_control": false}'})
+    assert doctor() == (0, {})
+
+
+@pytest.mark.brokers("rabbitmq")
 def test_a_gevent_worker_on_rabbitmq_is_found(start, doctor):
     start(pool="gevent")
     assert list(doctor()[1]) == ["F006"]

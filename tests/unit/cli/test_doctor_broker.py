@@ -47,6 +47,12 @@ def test_messages_in_a_queue_that_nobody_consumes_are_found(look):
     assert found["F118"].what == "No worker that answers consumes what waits: 1234 in reports"
 
 
+def test_a_consumer_that_the_broker_knows_is_one_though_no_worker_answers_for_it(look):
+    queues = {"w1": frozenset({"celery", "celery.front"})}
+    attended = frozenset({"celery.batch", "reports"})
+    assert look(queues=queues, waiting={"reports": 5}, attended=attended) == {}
+
+
 def test_an_orphaned_front_says_what_to_start(look):
     queues = {"old": frozenset({"celery", "celery.batch"})}
     found = look(queues=queues, waiting={"celery.batch.front": 3})
