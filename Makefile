@@ -1,7 +1,7 @@
 # Everything is one command on a machine with Python >= 3.10 and a package manager: `make test`.
 
 .NOTPARALLEL:
-.PHONY: help test lint unit integration faults chaos demo bench soak servers tools clean
+.PHONY: help test lint unit integration faults chaos diagnosis demo bench soak servers tools clean
 
 VENV := .venv
 RUN := $(VENV)/bin/python -m
@@ -64,6 +64,11 @@ faults: $(VENV)/.has-test servers
 chaos: $(VENV)/.has-test servers
 	$(RUN) tests.chaos $(and $(SEED),--seed $(SEED)) $(and $(BROKER),--broker $(BROKER)) \
 	    $(and $(POOL),--pool $(POOL)) $(and $(TASKS),--tasks $(TASKS)) $(CHAOS)
+
+# The outputs in docs/diagnosis.md, of real workers; STAGES="paused eta" for some of them.
+diagnosis: $(VENV)/.has-test
+	@scripts/system-packages redis
+	$(RUN) tests.diagnosis $(STAGES)
 
 demo: $(VENV)/.has-demo
 	$(RUN) celery_fair demo
