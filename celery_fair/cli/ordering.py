@@ -10,12 +10,16 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from uuid import uuid4
 
+from celery.exceptions import CeleryCommandException
+
+from celery_fair.cli.failing import EX_USAGE
 from celery_fair.cli.overview import Answers, reason
 from celery_fair.cli.remote import ask
 from celery_fair.errors import SettingsError
 from celery_fair.steering import EVERYBODY, Order, Orders
 from celery_fair.steering.keeping import kept_orders, merge_call, overruled
 from celery_fair.steering.making import Wish, make, proposed
+from celery_fair.steering.orders import MOST
 
 AGREE_TRIES = 3
 AGREE_SECONDS = 0.3
@@ -104,6 +108,12 @@ def give(
     """
     about = [wish.name for wish in wishes]
     scopes = list(destination or [EVERYBODY])
+    if len(scopes) * len(wishes) > MOST // 2:
+        raise CeleryCommandException(
+            f"{len(scopes)} workers were named: workers remember {MOST} orders in all, so name "
+            f"{MOST // 2 // len(wishes)} at the most, or none for all of them.",
+            EX_USAGE,
+        )
     proposals = [order for scope in scopes for order in proposed(wishes, scope)]
     said = _ask(app, timeout_seconds, orders=proposals, check=True, about=about)
     answers = _answers(said)

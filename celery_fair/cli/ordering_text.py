@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import click
 from celery.exceptions import CeleryCommandException
+from celery.platforms import EX_UNAVAILABLE
 
 from celery_fair.cli.ordering import Outcome
+from celery_fair.cli.overview import Answers
 from celery_fair.cli.status import fail_without_reports
+from celery_fair.errors import did_you_mean
 from celery_fair.steering import pause_of, setting_of
 
 EX_NOT_DONE: Final = 1
@@ -25,11 +28,19 @@ def tell(app: Any, outcome: Outcome, timeout: float, destination: Any, *, as_jso
         for line in lines(outcome):
             click.echo(line)
     if not outcome.targets:
-        reports = {} if destination else outcome.answers.reports
-        silent = {} if destination else outcome.answers.silent
-        fail_without_reports(app, type(outcome.answers)(reports, silent), timeout, destination)
+        _nobody(app, outcome.answers, timeout, destination)
     if not outcome.done:
         raise CeleryCommandException("It is not so everywhere, as said above.", EX_NOT_DONE)
+
+
+def _nobody(app: Any, answers: Answers, timeout: float, destination: Sequence[str] | None) -> None:
+    if destination and answers.reports:
+        names = list(answers.reports)
+        hint = did_you_mean(destination[0], names) or f"; {', '.join(names[:5])} do"
+        who = ", ".join(destination)
+        verb = "doesn't" if len(destination) == 1 else "don't"
+        raise CeleryCommandException(f"{who} {verb} answer{hint}", EX_UNAVAILABLE)
+    fail_without_reports(app, answers, timeout, destination)
 
 
 def as_object(outcome: Outcome) -> dict[str, Any]:

@@ -72,6 +72,8 @@ def stops(facts: Mapping[str, Any]) -> list[tuple[str, float]]:
     for pause in steering.get("paused", ()):
         what = pause["kind"] if pause["queue"] is None else f"{pause['kind']} from {pause['queue']}"
         found.append((f"{what} paused by {pause['by']}", pause["at"]))
+    if left_out := steering.get("paused_left_out"):
+        found.append((f"{left_out} more queues paused", found[-1][1]))
     return found
 
 

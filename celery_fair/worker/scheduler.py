@@ -231,7 +231,9 @@ class Scheduler:
             lane.doubtful = bool(ready)
             if ready == 0:
                 lane.empty_at = now
-        self.dispatcher.probing.look(self.lanes, now)
+        # Who listens has yet to learn whether batch is paused, and fails nothing for having waited.
+        told = {kind: lane for kind, lane in self.lanes.items() if self._may_probe(kind)}
+        self.dispatcher.probing.look(told, now)
         paused = self.policy.paused
         self.measuring.tick(
             [queue for kind in KINDS for queue in self.queues(kind)],
@@ -240,6 +242,9 @@ class Scheduler:
             batch_empty=self._is_empty(BATCH, now),
             serves=[q for kind in KINDS if kind not in paused for q in self.queues(kind)],
         )
+
+    def _may_probe(self, kind: Kind) -> bool:
+        return not (kind == BATCH and self.policy.listening)
 
     def _observe(self, now: float) -> None:
         changed = self.policy.observe(self.load(now), now)

@@ -16,7 +16,8 @@ from celery_fair.steering.keeping import kept_orders, merge_call
 logger = logging.getLogger(__name__)
 
 RETRY_SECONDS: Final = 5.0
-"""Between two tries to read, while the state's Redis is away."""
+MOST_RETRY_SECONDS: Final = 60.0
+"""Between two tries, the first and the longest, while the state's Redis is away or refuses."""
 STOP_SECONDS: Final = 1.0
 
 
@@ -73,6 +74,7 @@ class Keeping:
         self._thread.start()
 
     def _try(self, call: Call) -> None:
+        pause = RETRY_SECONDS
         while not self._ended.is_set():
             try:
                 self._read.append(self._call(call))
@@ -81,7 +83,8 @@ class Keeping:
                 return
             except Exception as error:  # whatever it is, there is nobody else to try again
                 logger.debug("celery-fair: orders can't be kept now: %r", error)
-                self._ended.wait(RETRY_SECONDS)
+                self._ended.wait(pause)
+                pause = min(2 * pause, MOST_RETRY_SECONDS)
 
     def _call(self, call: Call) -> list[Order]:
         return kept_orders(self._state().call(call, insist=True))
