@@ -17,6 +17,7 @@ help:
 	@echo 'make chaos        everything dies at once, and nothing is lost (SEED=1 BROKER=rabbitmq)'
 	@echo 'make lint         ruff and mypy'
 	@echo 'make demo         plain Celery against celery-fair, in a minute'
+	@echo 'make diagnosis    stage the symptoms of docs/diagnosis.md, and write what the commands say'
 	@echo 'make example      a document assistant under load, with its page and dashboards to look at'
 	@echo 'make bench        the measurements of docs/benchmarks.md (hours)'
 	@echo 'make soak         mixed load on workers that are recycled: what grows (MINUTES=20)'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 import textwrap
@@ -16,6 +17,7 @@ from celery_fair import AlreadyInstalled, Fair, NotInstalled, SettingsError, fai
 
 def traces(app: Celery) -> dict[str, Any]:
     """Everything of an app that installing touches."""
+    gc.collect()  # the receivers of other tests' apps, which would go at any moment
     return {
         "send_task": vars(app).get("send_task"),
         "Queues": vars(app.amqp).get("Queues"),
