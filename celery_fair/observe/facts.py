@@ -152,7 +152,7 @@ def _kind(scheduler: Scheduler, kind: Kind, now: float) -> dict[str, Any]:
         "backlog": scheduler.backlog(kind, now) if lane is not None else None,
         "ready": _ready(scheduler, kind, now) if lane is not None else None,
         "dispatched": dispatcher.dispatched[kind],
-        "given_back": dispatcher.given_back[kind],
+        "given_back": dispatcher.giving_back.counts[kind],
         "would_have_held": dispatcher.would_have_held[kind],
         "finished": {how: n for how, n in counts.finished[kind].items() if n},
         "dropped": {how: n for how, n in counts.dropped[kind].items() if n},

@@ -7,11 +7,9 @@ import math
 import threading
 import time
 from collections.abc import Callable, Mapping
-from functools import partial
 from time import monotonic
 from typing import Any
 
-from celery_fair.headers import FairHeader
 from celery_fair.observe.endings import DUPLICATE
 from celery_fair.observer import Observers
 from celery_fair.policy import Policy
@@ -23,7 +21,9 @@ from celery_fair.worker.arrivals import Arrivals
 from celery_fair.worker.copies import Copies
 from celery_fair.worker.counting import Counting
 from celery_fair.worker.failing import Failing
+from celery_fair.worker.giving_back import GivingBack
 from celery_fair.worker.lanes import Held, Lane
+from celery_fair.worker.observing import slot_of_passed_on
 from celery_fair.worker.outcomes import WITHDRAWN, unsaid
 from celery_fair.worker.pausing import Pausing
 from celery_fair.worker.pools import Pool
@@ -57,7 +57,6 @@ class Dispatcher:
         self.counting = Counting()
         self.observers = Observers()
         self.dispatched = dict.fromkeys(KINDS, 0)
-        self.given_back = dict.fromkeys(KINDS, 0)
         self.would_have_held = dict.fromkeys(KINDS, 0)
         """Observe mode: requests that were passed on, and would have had to wait here."""
         self.enforcing = True
@@ -70,6 +69,7 @@ class Dispatcher:
         self.kind_of_queue = kind_of_queue
         self.probing = Probing(self.arrivals, self.grant)
         self.pausing = Pausing()
+        self.giving_back = GivingBack(self.lock, self.probing)
         self.timing_out = TimingOut(Failing(lambda: self.wake()), self.counting.counts)
         self.copies = Copies(_no_state)
         self.time_limits: Mapping[Kind, float | None] = {}
@@ -351,32 +351,11 @@ class Dispatcher:
         if slot is None:
             if not internals.is_request(request):
                 return apply(*args, **options)
-            slot = self._slot_of_passed_on(request)
+            slot = slot_of_passed_on(self, request)
         limit = self.time_limits.get(slot.kind)
         if limit is not None and options.get("timeout") is None:
             options["timeout"] = limit
         return self.pool.apply(apply, slot, args, options)
-
-    def _slot_of_passed_on(self, request: Any) -> Slot:
-        """Take a slot for what came by Celery's own way: there its message's place was unknown."""
-        (kind, _), now, epoch = self.kind_and_copy(request), monotonic(), time.time()
-        _, ready_at, _ = self.arrivals.stamps(internals.message_of(request).headers, epoch)
-        known = None if ready_at == epoch else ready_at  # it says nothing of when it was published
-        slot = self.slots.take(kind, request, now, now, known, self.policy.mode)
-        self.counting.started.append(slot)
-        self.note_finished()
-        self.policy.start(kind, now)
-        self.dispatched[kind] += 1
-        if "dispatched" in self.observers.hooks:
-            self.observers.tell("dispatched", telling.of_slot(slot, finished=False))
-        return slot
-
-    def kind_and_copy(self, request: Any) -> tuple[Kind, str | None]:
-        """What a request's header says, else the kind of the queue that it came by."""
-        header = FairHeader.read(internals.message_of(request).headers)
-        if header is not None:
-            return header.kind, header.once
-        return self.kind_of_queue(request.delivery_info.get("routing_key") or ""), None
 
     # --- credit
 
@@ -412,38 +391,12 @@ class Dispatcher:
                 lane.grant(0 if kind in paused else credit, now)
 
     def give_back_overdue(self, hold_seconds: float, longest_seconds: float = math.inf) -> None:
-        """Return what has been held for too long: others may start it, and brokers lose patience.
-
-        With credit or without: a worker that is the fleet's reserve may hold a batch message that
-        it will soon owe, and then nothing interactive comes, so that it never does. After
-        ``longest_seconds`` also what goes back at some cost: the broker would do worse.
-        """
+        """Return to the broker what has been held for too long (``GivingBack``)."""
         if self._channels_thread not in (None, threading.get_ident()):
             self._overdue = (hold_seconds, longest_seconds)
             return
-        now = monotonic()
-        for kind, lane in self.lanes.items():
-            window = self.windows[kind]
-            takes = partial(_must_go_back, window, now - longest_seconds)
-            with self.lock:
-                # What is paused waits at the broker: there is nothing here that it waits for.
-                overdue = lane.take_held_before(now if lane.paused else now - hold_seconds, takes)
-                overdue += lane.take_aside_before(now, takes)
-            # Each goes before the last, where it goes to the front: the oldest must be the last.
-            for held in sorted(overdue, reverse=window.gives_back_to_the_front):
-                internals.forget_request(held.request)
-                self.probing.deadlines.gave_back(held.request.id)
-                internals.return_to_broker(internals.message_of(held.request))
-                self.given_back[kind] += 1
-                if "given_back" in self.observers.hooks:
-                    self.observers.tell("given_back", telling.of_held(kind, held))
+        self.giving_back.overdue(self.lanes, self.windows, hold_seconds, longest_seconds)
 
 
 def _no_state() -> State:
     raise StateAway
-
-
-def _must_go_back(window: Window, overdue_before: float, held: Held) -> bool:
-    return held.received_at < overdue_before or window.can_give_back(
-        internals.message_of(held.request)
-    )

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from celery_fair.headers import FairHeader
 from celery_fair.observe.endings import DUPLICATE
-from celery_fair.policy.kinds import BATCH
+from celery_fair.policy.kinds import BATCH, Kind
+from celery_fair.worker import internals, telling
+from celery_fair.worker.slots import Slot
 
 if TYPE_CHECKING:
     from celery_fair.worker.dispatcher import Dispatcher
@@ -25,7 +30,7 @@ class Observing:
     def on_task_request(self, request: Any) -> None:
         """Note whether it would have waited here, and hand it over."""
         dispatcher = self._dispatcher
-        kind, copy = dispatcher.kind_and_copy(request)
+        kind, copy = kind_and_copy(request, dispatcher.kind_of_queue)
         dispatcher.note_finished()
         if copy is not None:
             dispatcher.copies.mark(request, copy)
@@ -37,3 +42,27 @@ class Observing:
         if dispatcher.policy.pick(int(not is_batch), int(is_batch), monotonic()) != kind:
             dispatcher.would_have_held[kind] += 1
         dispatcher.pass_on(request)
+
+
+def slot_of_passed_on(dispatcher: Dispatcher, request: Any) -> Slot:
+    """Take a slot for what came by Celery's own way, as the pool gets it."""
+    (kind, _), now = kind_and_copy(request, dispatcher.kind_of_queue), monotonic()
+    epoch = time.time()
+    _, ready_at, _ = dispatcher.arrivals.stamps(internals.message_of(request).headers, epoch)
+    known = None if ready_at == epoch else ready_at  # it says nothing of when it was published
+    slot = dispatcher.slots.take(kind, request, now, now, known, dispatcher.policy.mode)
+    dispatcher.counting.started.append(slot)
+    dispatcher.note_finished()
+    dispatcher.policy.start(kind, now)
+    dispatcher.dispatched[kind] += 1
+    if "dispatched" in dispatcher.observers.hooks:
+        dispatcher.observers.tell("dispatched", telling.of_slot(slot, finished=False))
+    return slot
+
+
+def kind_and_copy(request: Any, kind_of_queue: Callable[[str], Kind]) -> tuple[Kind, str | None]:
+    """What a request's header says, else the kind of the queue that it came by."""
+    header = FairHeader.read(internals.message_of(request).headers)
+    if header is not None:
+        return header.kind, header.once
+    return kind_of_queue(request.delivery_info.get("routing_key") or ""), None

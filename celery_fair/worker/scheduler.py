@@ -62,7 +62,8 @@ class Scheduler:
         self.dispatcher = Dispatcher(
             self.policy, self.pool, c.on_task_request, self._call_later, fair.kind_of_queue
         )
-        self.dispatcher.observers = self.dispatcher.timing_out.observers = fair.observers
+        for told in (self.dispatcher, self.dispatcher.timing_out, self.dispatcher.giving_back):
+            told.observers = fair.observers
         self.copies = self.dispatcher.copies = Copies(lambda: fair.identity.state)
         self.drops = Drops(fair, self.dispatcher.counting.counts, self.copies.dropped)
         self.record, self.timeline = Record(monotonic()), Timeline(monotonic())

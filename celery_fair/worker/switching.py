@@ -18,7 +18,7 @@ from celery_fair.worker.consumer import LaneConsumer, WorkerQoS
 from celery_fair.worker.dispatcher import Dispatcher
 from celery_fair.worker.hooks import Hooks
 from celery_fair.worker.lanes import Lane
-from celery_fair.worker.observing import Observing
+from celery_fair.worker.observing import Observing, kind_and_copy
 from celery_fair.worker.pulling import Puller, Pulling
 
 logger = logging.getLogger(__name__)
@@ -187,7 +187,7 @@ class Switching:
             request.fair_limited = True
 
     def _lane_of(self, request: Any, pulling: Pulling) -> Lane:
-        kind, _ = self._dispatcher.kind_and_copy(request)
+        kind, _ = kind_and_copy(request, self._dispatcher.kind_of_queue)
         lane = pulling.lanes[BATCH if kind == BATCH else INTERACTIVE]
         internals.message_of(request).fair_lane = lane
         return lane

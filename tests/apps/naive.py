@@ -10,6 +10,7 @@ from celery_fair.worker import (
     amqp_windows,
     consumer,
     dispatcher,
+    giving_back,
     holding,
     hooks,
     internals,
@@ -207,7 +208,7 @@ def hold_without_bound() -> None:
 @double
 def never_to_a_quorum_queue() -> None:
     """T11: what costs a delivery does not go back, however long it was held."""
-    dispatcher._must_go_back = lambda window, before, held: window.can_give_back(
+    giving_back._must_go_back = lambda window, before, held: window.can_give_back(
         internals.message_of(held.request)
     )
 

@@ -148,7 +148,7 @@ def test_what_goes_back_together_keeps_its_order_and_its_place(site):
             message = channel.message_to_python(channel.basic_get("celery.batch"))
             lane.hold(Request(message), float(number), None, 0.0)
         dispatcher.give_back_overdue(0.0)
-        assert dispatcher.given_back[BATCH] == 4
+        assert dispatcher.giving_back.counts[BATCH] == 4
         assert internals.active_queues(consumer) == []
     wait_until(lambda: site.ready("celery.batch") == 6, "all to be back")
     assert site.take_all("celery.batch") == [result.id for result in results]

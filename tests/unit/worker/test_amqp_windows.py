@@ -39,6 +39,11 @@ class Rig:
         self.window.thaw()
         self.channel.take()
 
+    def unacknowledged(self) -> int:
+        """What the window counts as the broker does."""
+        tallies = getattr(self.window, "_tallies", None)
+        return sum(map(len, tallies.values())) if tallies else len(self.window._tally)
+
     def grant(self, credit: int) -> list[tuple]:
         """What is sent when the lane gets this credit."""
         self.lane.grant(credit, 0.0)
@@ -398,3 +403,24 @@ def test_a_quorum_queue_s_spent_consumer_is_cancelled_before_the_ack_that_would_
     rig.start(acks_late=False)
     rig.lane.asked_at = monotonic() + 60
     assert rig.grant(0) == [("cancel", "tag1")]
+
+
+def test_a_message_of_another_channel_is_none_of_this_window_s(rig):
+    """Tags are a channel's own: in the other mode messages come by another."""
+    rig.grant(2)
+    rig.deliver()
+    other = SimpleNamespace(delivery_tag=1, channel=object())
+    early = SimpleNamespace(acks_late=False)
+    rig.window.starting(SimpleNamespace(_message=other, task=early))
+    assert rig.unacknowledged() == 1
+
+
+def test_a_window_that_has_rested_begins_anew(rig):
+    rig.grant(1)
+    rig.grant(0)
+    assert rig.window._paused
+    rig.window.freeze()
+    rig.window.rest()
+    rig.channel.take()
+    rig.window.thaw()
+    assert not [sent for sent in rig.channel.take() if sent[0] == "consume"]

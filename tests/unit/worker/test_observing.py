@@ -21,7 +21,7 @@ class FakePool(Pool):
     """Takes jobs and completes them when the test says so."""
 
     def __init__(self) -> None:
-        super().__init__(SimpleNamespace(num_processes=SLOTS))
+        super().__init__(SimpleNamespace(num_processes=SLOTS, RUN=1, _state=1))
 
 
 class Request:
@@ -124,3 +124,30 @@ def test_a_job_that_is_no_task_is_left_alone(worker):
     worker.dispatcher.apply_async(lambda **options: calls.append(options), callback=print)
     assert calls == [{"callback": print}]
     assert len(worker.dispatcher.slots) == 0
+
+
+def test_what_was_passed_on_counts_also_where_the_pool_takes_it_after_a_change_of_mode(worker):
+    """Prefork's semaphore may keep a request until then."""
+    request = Request(BATCH)
+    worker.dispatcher.enforcing = True
+    worker.dispatcher.apply_async(
+        lambda **options: worker.jobs.append(options), callback=request.on_success
+    )
+    assert worker.policy.running_batch == 1
+    worker.complete()
+    assert worker.policy.running_batch == 0
+
+
+def test_what_was_passed_on_and_revoked_since_has_no_slot_to_withdraw(worker):
+    request = Request(BATCH)
+    request._already_revoked = True
+    worker.dispatcher.process_task(lambda request: None, request)
+    assert len(worker.dispatcher.slots) == 0
+
+
+def test_what_was_passed_on_and_fails_on_its_way_to_the_pool_fails_as_it_did(worker):
+    def broken(request):
+        raise OSError("no child left")
+
+    with pytest.raises(OSError, match="no child left"):
+        worker.dispatcher.process_task(broken, Request(BATCH))

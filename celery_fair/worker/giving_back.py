@@ -1,0 +1,65 @@
+"""Returns held messages to the broker, where they have waited here for too long or in vain."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from functools import partial
+from time import monotonic
+from typing import Any
+
+from celery_fair.observer import Observers
+from celery_fair.policy.kinds import KINDS, Kind
+from celery_fair.worker import internals, telling
+from celery_fair.worker.lanes import Held, Lane
+from celery_fair.worker.probing import Probing
+from celery_fair.worker.windows import Window
+
+
+class GivingBack:
+    """Others may start what is held here; and a broker loses patience in the end.
+
+    With credit or without: a worker that is the fleet's reserve may hold a batch message that it
+    will soon owe, and then nothing interactive comes, so that it never does.
+    """
+
+    def __init__(self, lock: AbstractContextManager[Any], probing: Probing) -> None:
+        self.counts = dict.fromkeys(KINDS, 0)
+        self.observers = Observers()
+        self._lock = lock
+        self._probing = probing
+
+    def overdue(
+        self,
+        lanes: Mapping[Kind, Lane],
+        windows: Mapping[Kind, Window],
+        hold_seconds: float,
+        longest_seconds: float,
+    ) -> None:
+        """Return what was held for so long; after the longest also what goes back at some cost."""
+        now = monotonic()
+        for kind, lane in lanes.items():
+            window = windows[kind]
+            takes = partial(_must_go_back, window, now - longest_seconds)
+            with self._lock:
+                # What is paused waits at the broker: there is nothing here that it waits for.
+                overdue = lane.take_held_before(now if lane.paused else now - hold_seconds, takes)
+                overdue += lane.take_aside_before(now, takes)
+            # Each goes before the last, where it goes to the front: the oldest must be the last.
+            for held in sorted(overdue, reverse=window.gives_back_to_the_front):
+                self._return(kind, held)
+
+    def _return(self, kind: Kind, held: Held) -> None:
+        internals.forget_request(held.request)
+        self._probing.deadlines.gave_back(held.request.id)
+        internals.return_to_broker(internals.message_of(held.request))
+        self.counts[kind] += 1
+        if "given_back" in self.observers.hooks:
+            self.observers.tell("given_back", telling.of_held(kind, held))
+
+
+def _must_go_back(window: Window, overdue_before: float, held: Held) -> bool:
+    """Because the broker would do worse, or since it costs nothing."""
+    return held.received_at < overdue_before or window.can_give_back(
+        internals.message_of(held.request)
+    )
