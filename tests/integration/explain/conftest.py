@@ -23,7 +23,7 @@ from tests.nodes.worker import WorkerProcess
 APP = "tests.apps.trapped"
 # Next to no lookahead: else a worker that has seen short tasks only holds all that waits.
 SETTINGS = {"CELERY_FAIR__RESERVE": "1", "CELERY_FAIR__LOOKAHEAD_SECONDS": "0.0001"}
-ANSWER_SECONDS = 5.0
+ANSWER_SECONDS = 2.0
 
 _numbers = itertools.count()
 

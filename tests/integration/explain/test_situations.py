@@ -152,6 +152,7 @@ def test_a_reconnect_takes_nothing_from_the_record(stage):
     stage.wait(id, place="ended")
     with stage.app.pool.acquire() as connection:
         connection.default_channel.client.client_kill_filter(_type="normal", skipme=True)
+    wait_until(lambda: stage.worker.log_text().count("Connected to") > 1, "a new connection")
     stage.wait(stage.send("i.sleep"), place="ended")
     assert stage.wait(id, place="ended").task["outcome"] == "succeeded"
 
