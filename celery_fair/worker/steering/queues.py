@@ -65,6 +65,16 @@ class QueuePauses:
                     self._cancel(name)
         for queue in self._to_add.keys() - self._paused:
             self._to_add.pop(queue)()
+            self._keep(queue)
+
+    def _keep(self, queue: str) -> None:
+        """Have the next connection consume it too.
+
+        Celery before 5.7 leaves what was cancelled out of its selection when it is added again.
+        """
+        queues = self._c.app.amqp.queues
+        if queue in queues and queue not in self._consumed():
+            queues.select_add(queues[queue])
 
     def _consumed(self) -> set[str]:
         return set(self._c.app.amqp.queues.consume_from)
