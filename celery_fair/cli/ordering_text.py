@@ -75,7 +75,7 @@ def lines(outcome: Outcome) -> Iterator[str]:
         for line in found:
             yield f"  {line.node:<{width}}  {words(line.before)} → {words(line.after)}"
     yield from _troubles(outcome)
-    if outcome.orders and any(wish.on for wish in outcome.wishes):
+    if outcome.orders and not outcome.overruled and any(wish.on for wish in outcome.wishes):
         yield _how_long(outcome)
 
 

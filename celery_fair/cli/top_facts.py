@@ -95,6 +95,26 @@ class _Kinds(_Part):
     batch: _Kind
 
 
+class _Pause(_Part):
+    kind: Plain
+    queue: Plain | None
+    by: Plain
+    at: Number
+
+
+class _Drain(_Part):
+    by: Plain
+    at: Number
+    done: bool
+
+
+class _Steering(_Part):
+    paused: list[_Pause] = []
+    paused_left_out: Count = 0
+    draining: _Drain | None = None
+    not_in_force: Plain | None = None
+
+
 class _Facts(_Part):
     version: Plain
     mode: Plain
@@ -104,6 +124,7 @@ class _Facts(_Part):
     share: _Share
     last_batch_start: Number | None
     kinds: _Kinds
+    steering: _Steering = _Steering()
 
 
 def checked(facts: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -277,3 +277,9 @@ def test_the_docs_explain_the_signs_that_are_drawn():
     assert all(f"`{height}`" in text for height in HEIGHTS)
     assert all(f"`{reason.value}`" in text for reason in Idle)
     assert all(option in text for option in ("--once", "--interval"))
+
+
+def test_a_worker_says_what_it_leaves_alone_and_by_whom():
+    pause = {"kind": "batch", "queue": None, "by": "ann@ops", "at": 1.0}
+    shown = drawn(watched(w1=lambda _: report(steering={"paused": [pause], "draining": None})))
+    assert "w1  gate open 60 s  batch paused by ann@ops; nothing interactive waits" in shown

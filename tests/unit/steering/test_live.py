@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from celery_fair.errors import SettingsError
@@ -117,3 +120,9 @@ def test_a_proposal_changes_nothing(live):
     with pytest.raises(SettingsError):
         live.proposed([set_("reserve", 3)])
     assert live.settings is BASE
+
+
+def test_the_page_names_what_can_be_set_live():
+    page = (Path(__file__).parents[3] / "docs" / "steering.md").read_text(encoding="utf-8")
+    named = page.split("Can be set live:")[1].split("The others")[0]
+    assert set(re.findall(r"`(\w+)`", named)) == LIVE_SETTINGS
