@@ -83,8 +83,7 @@ class AmqpWindow(Window):
         self._frozen = False
 
     def rest(self) -> None:
-        self._paused.clear()
-        self._shut = self._keeps_some = False
+        self._paused.clear()  # all are consumed anew, and none a second time
 
     def settle(self) -> None:
         self._frozen = True

@@ -219,7 +219,8 @@ def test_a_forked_child_does_not_keep_the_port(serve, port):
     os.read(released[0], 1)
     try:
         endpoint.stop()
-        endpoint.join(5)
+        endpoint.join(30)
+        assert not endpoint.is_alive()
         socket.create_server(("127.0.0.1", port)).close()
     finally:
         for end in (*hold, *released):

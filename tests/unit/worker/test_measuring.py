@@ -103,7 +103,8 @@ def test_in_a_large_fleet_it_speaks_some_time_within_its_round(place):
     assert len(place.sensor.words) == 2
 
 
-def test_over_a_new_link_it_counts_heads_again(place):
+def test_over_a_new_link_it_counts_heads_again(place, monkeypatch):
+    monkeypatch.setattr(random, "uniform", lambda least, most: most)
     in_a_fleet(place)
     place.sensor.failures += 1
     place.tick(0.1)
