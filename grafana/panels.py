@@ -150,7 +150,6 @@ GATE = [
         "From when a task could run to when the pool took it.",
         "s",
         {"p50": quantile(0.5, "batch"), "p95": quantile(0.95, "batch")},
-        width=12,
     ),
     Panel(
         "What batch may have",
@@ -158,7 +157,12 @@ GATE = [
         "short",
         {"ceiling": "sum(celery_fair_batch_ceiling_slots{$w})",
          "guaranteed": "sum(celery_fair_batch_guaranteed_slots{$w})"},
-        width=12,
+    ),
+    Panel(
+        "Workers in which a kind is paused",
+        "By an operator: fair status says by whom, and fair resume ends it.",
+        "short",
+        {"{{kind}}": "sum by (kind) (celery_fair_paused{$w})"},
     ),
 ]  # fmt: skip
 
