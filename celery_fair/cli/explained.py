@@ -122,11 +122,16 @@ def _at_broker(found: Explanation, said: Said, look: Look, now: float) -> None:
     if plain:
         found.waits.append(Wait(Reason.PLAIN_WORKER, at_workers(Reason.PLAIN_WORKER, plain), plain))
     if not found.waits and not serving:
-        text = f"no worker that answers consumes {seen.queue}"
-        found.waits.append(Wait(Reason.NO_CONSUMER, text))
+        found.waits.append(_unserved(said, seen.queue))
     found.waits += _before(seen)
     held = sum(report["kinds"][kind]["held"] for report in serving.values()) if kind else 0
     _estimate(found, (seen.before or 0) + held, kind, list(serving.values()))
+
+
+def _unserved(said: Said, queue: str) -> Wait:
+    if not said.reports and not said.silent:
+        return Wait(Reason.NO_ANSWER, "no worker answers: none runs, or they are busy or cut off")
+    return Wait(Reason.NO_CONSUMER, f"no worker that answers consumes {queue}")
 
 
 def _before(seen: Seen) -> Iterator[Wait]:

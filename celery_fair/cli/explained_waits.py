@@ -14,7 +14,7 @@ from celery_fair.policy.waiting import Reason
 NEVER: Final[Mapping[Reason, str]] = {
     Reason.PAUSED: "it is paused",
     Reason.NO_CONSUMER: "no worker consumes its queue",
-    Reason.NO_ANSWER: "its worker doesn't answer",
+    Reason.NO_ANSWER: "no worker that serves it answers",
     Reason.RATE_LIMIT: "its rate limit is Celery's",
     Reason.DRAINING: "its worker is being emptied",
     Reason.STOPPING: "its worker ends",

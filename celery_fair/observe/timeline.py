@@ -82,20 +82,28 @@ class Timeline:
         """What a kind waits for as of the last tick, and since when; None if nothing waits."""
         return self._now[kind]
 
-    def over(self, kind: Kind, since: float, until: float) -> Waited:
-        """What is known of a wait of that kind; times on the worker's monotonic clock."""
+    def over(self, kind: Kind, since: float, until: float, *, blank_seconds: float = 0.0) -> Waited:
+        """What is known of a wait of that kind; times on the worker's monotonic clock.
+
+        A blank of up to ``blank_seconds`` is taken for what comes after it: what waits at the
+        broker may be counted only once a second.
+        """
         seconds: dict[Reason, float] = {}
         running = [0.0, 0.0]
+        told = since
         for segment in self._segments[kind]:
-            common = min(segment.until, until) - max(segment.since, since)
+            begin = max(segment.since, since)
+            if 0 < begin - told <= blank_seconds:
+                begin = told
+            common = min(segment.until, until) - begin
             if common <= 0:
                 continue
+            told = segment.until
             part = common / (segment.until - segment.since)
             for reason, lasted in segment.seconds.items():
                 seconds[reason] = seconds.get(reason, 0.0) + lasted * part
-            running = [
-                sum_ + one * part for sum_, one in zip(running, segment.running, strict=True)
-            ]
+            for number in range(len(KINDS)):
+                running[number] += segment.running[number] * part
         known = sum(seconds.values())
         if not known:
             return Waited({})

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 ATTEMPTS: Final = 3
 """Earlier ends of the same id that are told beside where it is now."""
 
-TEXT_LENGTH: Final = 255
+BLANK_SECONDS: Final = 1.5
+"""What waits at the broker is counted once a second, or more often."""
 
 
 def find(scheduler: Scheduler, id: str, now: float) -> dict[str, Any] | None:
@@ -137,7 +138,8 @@ def _waited(scheduler: Scheduler, task: TaskInfo, now: float) -> dict[str, Any] 
         return None
     since, until = begin - to_epoch, (end - to_epoch if end is not None else now)
     seconds = max(until - since, 0.0)
-    found = scheduler.timeline.over(task.kind, max(since, now - HORIZON_SECONDS), until)
+    earliest = max(since, now - HORIZON_SECONDS)
+    found = scheduler.timeline.over(task.kind, earliest, until, blank_seconds=BLANK_SECONDS)
     known = sum(found.seconds.values())
     return {
         "seconds": round(seconds, 3),

@@ -152,6 +152,10 @@ def test_nobody_consumes_its_queue():
     assert reasons(found) == [Reason.NO_CONSUMER]
 
 
+def test_nobody_answers():
+    assert reasons(explain({}, at_broker())) == [Reason.NO_ANSWER]
+
+
 def test_its_queue_is_paused_and_so_nobody_consumes_it():
     found = explain({"w1": report(PROTECTED, steering=pause("nightly"))}, at_broker("nightly"))
     assert reasons(found) == [Reason.PAUSED]

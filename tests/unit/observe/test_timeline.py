@@ -75,6 +75,16 @@ def test_where_nothing_waited_nothing_is_charged(timeline):
     assert timeline.over(BATCH, 1.0, 2.0).seconds == {}
 
 
+def test_a_short_blank_in_a_wait_is_taken_for_what_comes_after_it(timeline):
+    run(timeline, NOTHING, 9)
+    run(timeline, TAKEN, 10, 1.0)
+    assert timeline.over(BATCH, 0.2, 2.0).seconds == {Reason.SLOTS_TAKEN: pytest.approx(1.1)}
+    filled = timeline.over(BATCH, 0.2, 2.0, blank_seconds=0.8).seconds
+    assert filled == {Reason.SLOTS_TAKEN: pytest.approx(1.8)}
+    longer = timeline.over(BATCH, 0.2, 2.0, blank_seconds=0.6).seconds
+    assert longer == {Reason.SLOTS_TAKEN: pytest.approx(1.1)}
+
+
 def test_a_loop_that_stood_still_knows_nothing_of_that_time(timeline):
     run(timeline, TAKEN, 10)
     timeline.tick(TAKEN, 1.0 + LONGEST_TICK_SECONDS + 0.1)
