@@ -48,7 +48,11 @@ def explain(scheduler: Scheduler, task_id: str | None = None, recent: int = 0) -
         "slots": {name: facts["slots"][name] for name in OF_SLOTS},
         "steering": _steering(facts),
         "kinds": {kind: _kind(scheduler, kind, facts, now) for kind in KINDS},
-        "record": {"tasks": len(kept), "tasks_forgotten": kept.forgotten},
+        "record": {
+            "tasks": len(kept),
+            "tasks_forgotten": kept.forgotten,
+            "waits_merged": scheduler.timeline.merged,
+        },
     }
     if task_id is not None:
         reply["task"] = find(scheduler, task_id[:LONGEST], now)

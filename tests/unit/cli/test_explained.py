@@ -193,6 +193,7 @@ def test_nobody_knows():
     found = explain({"w1": report(), "w2": report()})
     assert not found.is_found
     assert found.looked == ["2 workers that answered", "7 messages"]
+    assert explain({"w1": report()}, lengths={"celery": 7}).perhaps == [], "all 7 were looked at"
 
 
 def test_a_word_of_a_newer_version_is_no_reason():
