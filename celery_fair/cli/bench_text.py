@@ -7,9 +7,10 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from celery_fair.bench.comparing import Row, rows
+from celery_fair.cli.rows import sentence
+from celery_fair.cli.status_text import ROOM_FOR_QUANTILES
 from celery_fair.cli.words import duration, percent, plural
 from celery_fair.policy.kinds import KINDS
 
@@ -26,11 +27,11 @@ def show(console: Console, report: Mapping[str, Any]) -> None:
     ]
     what = "probes" if report["source"] == "probes" else "the record"
     head = f"{what} of {duration(report['seconds'])}   {' and '.join(parts)}, "
-    console.print(Text(head + plural(report["slots"], "slot"), style="bold"))
-    console.print(_kinds(report))
-    console.print(Text(_use(report), style="dim"))
+    sentence(console, head + plural(report["slots"], "slot"), "bold")
+    console.print(_kinds(report, is_narrow=console.width < ROOM_FOR_QUANTILES))
+    sentence(console, _use(report), "dim")
     for note in notes(report):
-        console.print(Text(f"! {note}", style="yellow"))
+        sentence(console, f"! {note}", "yellow")
 
 
 def _table(*headings: str) -> Table:
@@ -41,17 +42,18 @@ def _table(*headings: str) -> Table:
     return table
 
 
-def _kinds(report: Mapping[str, Any]) -> Table:
+def _kinds(report: Mapping[str, Any], *, is_narrow: bool) -> Table:
     counts = ("sent", "ran") if report["source"] == "probes" else ("started",)
-    table = _table(*counts, "wait p50", *QUANTILES[1:], "slots used")
+    quantiles = QUANTILES[:2] if is_narrow else QUANTILES
+    table = _table(*counts, "wait p50", *quantiles[1:], *(() if is_narrow else ("slots used",)))
     for kind in KINDS:
         part, used = report["kinds"][kind], report["slots_in_use"][kind]
         waits = part["wait_seconds"]
         table.add_row(
             kind,
             *(str(part[name]) for name in counts),
-            *(wait(waits[name], name in waits["at_least"]) for name in QUANTILES),
-            "–" if used is None else f"{used:.1f}",
+            *(wait(waits[name], name in waits["at_least"]) for name in quantiles),
+            *(() if is_narrow else ("–" if used is None else f"{used:.1f}",)),
         )
     return table
 

@@ -13,6 +13,12 @@ def head(console: Console, text: str, style: str = "bold") -> None:
     _lines(console, "", "", text, style)
 
 
+def sentence(console: Console, text: str, style: str = "", indent: int = 0) -> None:
+    """A line, or as many as it takes."""
+    margin = " " * indent
+    _lines(console, margin, margin, text, style)
+
+
 def rows_of(console: Console, rows: Sequence[tuple[str, str]]) -> None:
     """A label before its first sentence, and each sentence in a column of its own."""
     width = max((len(label) for label, _ in rows), default=0)

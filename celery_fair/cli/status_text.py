@@ -12,6 +12,7 @@ from rich.text import Text
 
 import celery_fair
 from celery_fair.cli.overview import Answers, total
+from celery_fair.cli.rows import sentence
 from celery_fair.cli.words import ago, count, duration, percent, plural
 from celery_fair.observe.steering import stops
 from celery_fair.policy.kinds import KINDS
@@ -32,7 +33,7 @@ def show(
     if len(answers.reports) > 1:
         _total(console, everything, now)
     for note in notes(answers, everything, configured):
-        console.print(Text(f"! {note}", style="yellow"))
+        sentence(console, f"! {note}", "yellow")
 
 
 def _worker(console: Console, node: str, report: Mapping[str, Any], now: float) -> None:
@@ -101,11 +102,11 @@ def _share(console: Console, report: Mapping[str, Any], now: float) -> None:
 
 
 def _warned(console: Console, line: str) -> None:
-    console.print(Padding(Text(line, style="yellow"), (0, 0, 0, 2), expand=False))
+    sentence(console, line, "yellow", indent=2)
 
 
 def _indented(console: Console, line: str) -> None:
-    console.print(Padding(Text(line, style="dim"), (0, 0, 0, 2), expand=False))
+    sentence(console, line, "dim", indent=2)
 
 
 def notes(

@@ -110,6 +110,14 @@ def test_the_table_has_waits_by_kind_and_the_use_of_slots(invoke, measured):
     assert max(map(len, result.stdout.splitlines())) <= 80
 
 
+def test_a_narrow_terminal_gets_what_it_has_room_for(invoke, measured, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "46")
+    measured()
+    said = invoke().stdout
+    assert max(map(len, said.splitlines())) <= 46
+    assert "interactive    30   29      4 ms  40 ms" in said
+
+
 def test_json_is_the_report(invoke, measured):
     report = measured()
     assert json.loads(invoke("--json").stdout) == report

@@ -71,6 +71,11 @@ def test_no_line_is_longer_than_the_terminal_is_wide(shown, view, columns):
     assert "batch" in said
 
 
+def test_what_is_copied_from_a_terminal_has_no_blanks_at_the_ends(shown):
+    said = shown("status", COLUMNS="46")
+    assert [line for line in said.splitlines() if line != line.rstrip()] == []
+
+
 @pytest.mark.parametrize("view", VIEWS)
 def test_an_output_in_ascii_gets_ascii(shown, view):
     assert shown(*view, charset="ascii").isascii()
