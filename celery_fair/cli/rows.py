@@ -13,7 +13,7 @@ def head(console: Console, text: str, style: str = "bold") -> None:
     _lines(console, "", "", text, style)
 
 
-def sentence(console: Console, text: str, style: str = "", indent: int = 0) -> None:
+def sentence(console: Console, text: str | Text, style: str = "", indent: int = 0) -> None:
     """A line, or as many as it takes."""
     margin = " " * indent
     _lines(console, margin, margin, text, style)
@@ -29,9 +29,10 @@ def rows_of(console: Console, rows: Sequence[tuple[str, str]]) -> None:
         shown = label
 
 
-def _lines(console: Console, first: str, others: str, text: str, style: str = "") -> None:
+def _lines(console: Console, first: str, others: str, text: str | Text, style: str = "") -> None:
     """Filled by words, without blanks at the ends: what is copied from here has none either."""
     width = max(console.width - len(others), 20)
-    for number, line in enumerate(Text(text, style=style).wrap(console, width)):
+    whole = Text(text, style=style) if isinstance(text, str) else text
+    for number, line in enumerate(whole.wrap(console, width)):
         line.rstrip()
         console.print(Text.assemble((others if number else first, "dim"), line), no_wrap=True)

@@ -41,7 +41,7 @@ def _worker(console: Console, node: str, report: Mapping[str, Any], now: float) 
     head = Text(node, style="bold")
     head.append(f"   gate {gate['mode']}", style=GATE_STYLES.get(gate["mode"], ""))
     head.append(f" for {duration(now - gate['since'])} ({gate['reason']})", style="not bold")
-    console.print(head)
+    sentence(console, head)
     line = f"{plural(slots['total'], 'slot')}, {slots['reserve']} in reserve"
     fleet = report["fleet"]
     if fleet["workers"] > 1:
