@@ -15,7 +15,8 @@ from celery_fair.task import known_kind
 
 logger = logging.getLogger(__name__)
 
-BUILT_IN = "celery."
+BUILT_IN = ("celery.", "celery_fair.")
+"""Celery's own, which keep their caller's kind, and the probe of `fair bench`, sent as both."""
 
 UNCLASSIFIED: Final = rule(
     "F001",

@@ -75,6 +75,10 @@ def test_a_router_that_fails_leaves_the_task_unclassified(make_app):
     assert ids(make_app(tasks=["shop.a"], task_routes=(needs_arguments,))) == ["F001"]
 
 
+def test_the_probe_of_the_bench_needs_no_kind(make_app):
+    assert ids(make_app(tasks=["celery_fair.probe"])) == []
+
+
 def test_celerys_own_tasks_need_no_kind(make_app):
     app = make_app()
     app.finalize()
