@@ -49,6 +49,7 @@ EVERYWHERE = (
     Need("celery.worker.consumer:Consumer", "add_task_queue cancel_task_queue",
          "the fronts of queues that come and go"),
     Need("celery.worker.consumer.tasks:Tasks", "qos_global", "telling whose a prefetch count is"),
+    Need("kombu.pidbox:Node", "dispatch handle_message", "orders by remote control"),
     Need("celery.worker.consumer.tasks:Tasks", "start", "Celery's own order while it runs"),
     Need("kombu.connection:Connection", "_default_channel", "a channel for the other mode"),
     Need("celery.worker.worker:WorkController", "_process_task", "dispatching"),

@@ -11,6 +11,8 @@ import socket
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
 from unittest.mock import Mock
 
 import amqp
@@ -25,12 +27,15 @@ from celery.concurrency.gevent import Timer as GeventTimer
 from celery.utils.timer2 import Timer as ThreadTimer
 from celery.worker import state, strategy
 from celery.worker.consumer import Consumer
+from celery.worker.consumer.control import Control
 from celery.worker.consumer.tasks import Tasks
+from celery.worker.pidbox import Pidbox
 from celery.worker.request import Request
 from celery.worker.worker import WorkController
 from kombu import Connection, Queue
 from kombu.asynchronous import Hub
 from kombu.asynchronous.timer import Timer
+from kombu.pidbox import Node as PidboxNode
 from kombu.transport.redis import Channel as RedisChannel
 from kombu.transport.redis import MultiChannelPoller
 from kombu.transport.redis import QoS as RedisQoS
@@ -248,6 +253,38 @@ def test_an_amqp_channel_is_not_virtual(channel):
 @pytest.mark.brokers("memory")
 def test_a_polling_transport_tells_its_interval(channel):
     assert internals.polling_interval(channel.connection.client) > 0
+
+
+@pytest.mark.brokers("redis", "rabbitmq")
+def test_a_command_sent_without_waiting_reaches_a_worker_s_mailbox(broker):
+    app = Celery(broker=broker.url, set_as_current=False)
+    heard = []
+    with Connection(broker.url) as theirs, Connection(broker.url) as ours:
+        node = app.control.mailbox(theirs).Node("w1@host", channel=theirs.channel())
+        node.handlers["fair_orders"] = lambda state, **arguments: heard.append(arguments)
+        node.dispatch = partial(_with_destination, node.dispatch, heard)
+        with node.listen():
+            with suppress(TimeoutError):  # Redis subscribes at the first look
+                theirs.drain_events(timeout=0.2)
+            for destination in (None, ["w1@host"], ["w2@host"]):
+                internals.send_command(
+                    app.control.mailbox, ours.channel(), "fair_orders", {"ask": 1}, destination
+                )
+            while len(heard) < 4:
+                theirs.drain_events(timeout=5)
+    assert heard == [None, {"ask": 1}, ["w1@host"], {"ask": 1}]
+    app.close()
+
+
+def _with_destination(dispatch, heard, **body):
+    heard.append(body["destination"])
+    return dispatch(**body)
+
+
+def test_the_step_of_remote_control_has_a_mailbox():
+    assert "self.box = " in source(Control.__init__)
+    assert "self.node = " in source(Pidbox.__init__)
+    assert "self.dispatch(**body)" in source(PidboxNode.handle_message)
 
 
 @pytest.mark.brokers("redis", "rabbitmq", "memory")

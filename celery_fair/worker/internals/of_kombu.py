@@ -59,6 +59,8 @@ def send_command(
         "pattern": None,
         "matcher": None,
     }
+    if is_virtual(channel):  # where that asks nobody, and a fanout is known by it
+        mailbox.exchange.bind(channel).declare()
     Producer(channel, auto_declare=False).publish(
         message,
         exchange=mailbox.exchange.name,
