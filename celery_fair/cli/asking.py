@@ -9,9 +9,10 @@ from typing import Any, Final
 
 from celery_fair.cli.explained import explain_task
 from celery_fair.cli.explanation import Explanation, Said
-from celery_fair.cli.looking import Look, look_for
+from celery_fair.cli.looking import look_for, oldest_in
 from celery_fair.cli.overview import Answers
 from celery_fair.cli.remote import ask
+from celery_fair.cli.seen import Look
 from celery_fair.front import without_fronts
 from celery_fair.observe.place import Place
 from celery_fair.policy.kinds import KINDS, Kind
@@ -118,6 +119,13 @@ class Asking:
         except Exception as error:
             look.looked.append(f"the broker could not be looked at ({type(error).__name__})")
         return look
+
+    def first_ready_at(self, said: Said, kind: Kind) -> float | None:
+        """Since when the first in line of a kind waits at the broker, if that can be seen."""
+        try:
+            return oldest_in(self._app, self._queues(said, kind), LOOK_SECONDS)
+        except Exception:  # without it the answer is as good as on any other broker
+            return None
 
     def _queues(self, said: Said, kind: Kind | None) -> list[str]:
         """Those that this app knows, and those that workers consume; of one kind, if it is said."""

@@ -33,16 +33,16 @@ I interactive  B batch  r free, kept in reserve  . free
 """
 
 EXPLAIN: Final = """\
-$ celery -A shop fair explain 6be6ea89-41d4-47b4-b769-0a24b9ffcdd4
-6be6ea89-41d4-47b4-b769-0a24b9ffcdd4 waits at the broker, 24th in line in
+$ celery -A shop fair explain eb2f0bf2-62d9-47cf-84ca-0ade6dd3e797
+eb2f0bf2-62d9-47cf-84ca-0ade6dd3e797 waits at the broker, 23rd in line in
 celery.batch
   task    shop.summarize, batch, by celery.batch
-  why     interactive tasks first for 2.8 s: 47 wait; 4 of 4 running (4
-          interactive, 0 batch)
-          23 before it in celery.batch
+  why     interactive tasks first for 2.3 s: 50 wait; 4 of 4 running (4
+          interactive, 0 batch); the gate has protected them for 4.1 s
+          22 before it in celery.batch
   times   ready 16 s ago
-  starts  in 21 s to 64 s: 23 before it, 0.91 started a second over the
-          last minute, 0.45 a second by slots and mean run time
+  starts  in 19 s to 60 s: 22 before it, 0.96 started a second over the
+          last minute, 0.46 a second by slots and mean run time
 """
 
 DOCTOR: Final = """\

@@ -95,7 +95,7 @@ def _overview(
     if not said.reports:
         _nobody(obj.app, timeout, asking, said.silent)
     if kind is not None:
-        found = explain_kind(kind, said, time.time())
+        found = explain_kind(kind, said, time.time(), asking.first_ready_at(said, kind))
         if as_json:
             click.echo(json.dumps(of_kind(found), indent=2))
         else:

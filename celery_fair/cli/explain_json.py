@@ -44,6 +44,10 @@ def of_kind(found: KindExplanation) -> dict[str, Any]:
         "scheduled": found.scheduled,
         "rate_limited": found.rate_limited,
         "oldest_ready_at": found.oldest_ready_at,
+        "gate_changes": [
+            {"worker": node, "at": at, "mode": mode, "cause": cause, "reason": reason}
+            for node, (at, mode, cause, reason) in found.changes
+        ],
         "reason": found.waits[0].reason.value if found.waits else None,
         "waits_for": _waits(found.waits),
         "starts_in": _estimate(found.estimate, found.no_estimate),

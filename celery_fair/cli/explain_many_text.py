@@ -26,12 +26,14 @@ def show_kind(console: Console, found: KindExplanation, now: float) -> None:
     head(console, f"{said}, {found.running} run")
     rows = [("why", wait.text) for wait in found.waits[:MOST_WAITS]] or [("why", "nothing waits")]
     if found.oldest_ready_at is not None:
-        rows.append(("oldest", f"of those held was ready {ago(found.oldest_ready_at, now)}"))
+        rows.append(("oldest", f"was ready {ago(found.oldest_ready_at, now)}"))
     if found.scheduled or found.rate_limited:
         rows.append(
             ("later", f"{found.scheduled} for their time, {found.rate_limited} for their rate")
         )
     rows.append(("starts", f"one published now {starts(found.estimate, found.no_estimate)}"))
+    for node, (at, mode, _, reason) in found.changes:
+        rows.append(("gates", f"{clock(at, now)} {mode} on {safe(node)}: {reason}"))
     if found.plain:
         rows.append(("note", f"without celery-fair, and so not told of: {names(found.plain)}"))
     rows_of(console, rows)

@@ -10,7 +10,7 @@ from celery.states import READY_STATES
 from celery_fair.cli.explain_words import SHORT, at_workers, of_task
 from celery_fair.cli.explained_waits import NEVER, Wait, paces, reason_in, reasons
 from celery_fair.cli.explanation import HERE, Explanation, Said
-from celery_fair.cli.looking import Look, Seen
+from celery_fair.cli.seen import Look, Seen
 from celery_fair.front import without_front
 from celery_fair.observe.place import Place
 from celery_fair.policy.kinds import KINDS

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from celery_fair.cli.explained_waits import NEVER, Wait, paces, reasons
 from celery_fair.cli.explanation import Said
 from celery_fair.observe.total import ready_by_queue
 from celery_fair.policy.pace import Estimate, estimate
 from celery_fair.policy.waiting import Reason
+
+CHANGES: Final = 3
+"""Of all gates that are told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +29,12 @@ class KindExplanation:
     scheduled: int
     rate_limited: int
     oldest_ready_at: float | None
-    """Of those held; what is at the broker isn't looked at."""
+    """Of those held, and of the first in line at a broker that shows it."""
     waits: Sequence[Wait]
     estimate: Estimate | None
     no_estimate: str | None
+    changes: Sequence[tuple[str, Sequence[Any]]]
+    """The last changes of gates, the latest first: the worker, and when, to what, cause, why."""
     plain: Sequence[str]
     """Workers without celery-fair: they tell nothing of it."""
 
@@ -38,7 +43,9 @@ class KindExplanation:
         return (self.ready or 0) + self.held + self.rate_limited
 
 
-def explain_kind(kind: str, said: Said, now: float) -> KindExplanation:
+def explain_kind(
+    kind: str, said: Said, now: float, first_ready_at: float | None = None
+) -> KindExplanation:
     """Put together what the workers that serve a kind say of it."""
     serving = {
         node: report for node, report in said.reports.items() if report["kinds"][kind]["queues"]
@@ -58,12 +65,21 @@ def explain_kind(kind: str, said: Said, now: float) -> KindExplanation:
         sum(part["running"] for part in parts),
         sum(part["scheduled"] for part in parts),
         sum(part["rate_limited"] for part in parts),
-        min((p["oldest_ready_at"] for p in parts if p["oldest_ready_at"]), default=None),
+        min(
+            (at for at in (first_ready_at, *(p["oldest_ready_at"] for p in parts)) if at),
+            default=None,
+        ),
         waits,
         found,
         stopped or (None if found else "none of its kind has ended there yet"),
+        _changes(serving),
         sorted(said.silent),
     )
+
+
+def _changes(serving: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, Sequence[Any]]]:
+    every = [(node, one) for node, report in serving.items() for one in report.get("changes", ())]
+    return sorted(every, key=lambda change: -change[1][0])[:CHANGES]
 
 
 def _ready(parts: Sequence[Mapping[str, Any]]) -> int | None:

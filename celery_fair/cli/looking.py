@@ -2,66 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
-from time import monotonic
+from collections.abc import Sequence
 from typing import Any, Final
 
+from celery_fair.cli.looking_redis import RedisLook
 from celery_fair.cli.remote import connection_to_broker
+from celery_fair.cli.seen import Look
 from celery_fair.cli.words import plural
-from celery_fair.front import front_of, is_front
-from celery_fair.headers import FairHeader
-from celery_fair.moments import epoch_of
-from celery_fair.observe.place import Place
 
-MESSAGES: Final = 10_000
-"""So many are looked at, those first that come first; a page of them is at most about 1 MB."""
-
-BYTES: Final = 64_000_000
-PAGE_BYTES: Final = 1_000_000
-FIRST_PAGE, LARGEST_PAGE = 100, 1000
 QUEUES: Final = 100
-TEXT_LENGTH: Final = 255
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """A message at the broker; times are epoch seconds.
-
-    ``before`` counts what its queue gives out first, fronts included. One that was given out has
-    none, and ``back_at`` is when the broker gives it out again.
-    """
-
-    place: Place
-    queue: str | None = None
-    before: int | None = None
-    in_front: int = 0
-    task: str | None = None
-    kind: str | None = None
-    ready_at: float | None = None
-    eta: float | None = None
-    delivered_at: float | None = None
-    back_at: float | None = None
-
-
-@dataclass(slots=True)
-class Look:
-    """What was looked at, and what was found there."""
-
-    seen: Seen | None = None
-    looked: list[str] = field(default_factory=list)
-    lengths: dict[str, int] = field(default_factory=dict)
-    """Messages ready, by queue; those that could not be counted are not there."""
-    is_readable: bool = False
-    """Whether this broker lets anybody look at a message without taking it."""
-    is_complete: bool = False
-    """Whether all was looked at."""
-
-
-class _Spent(Exception):  # noqa: N818 - named for what has happened
-    """The look has seen as many, or taken as long, as it may."""
 
 
 def look_for(app: Any, id: str, queues: Sequence[str], seconds: float) -> Look:
@@ -73,10 +22,25 @@ def look_for(app: Any, id: str, queues: Sequence[str], seconds: float) -> Look:
         connection.ensure_connection(max_retries=1, interval_start=0.1, timeout=seconds)
         with connection.channel() as channel:
             if driver == "redis":
-                _RedisLook(app, channel, id, found, seconds).run(queues[:QUEUES])
+                RedisLook(app, channel, id, found, seconds).run(queues[:QUEUES])
         if driver == "amqp":
             _count(connection, queues[:QUEUES], found)
     return found
+
+
+def oldest_in(app: Any, queues: Sequence[str], seconds: float) -> float | None:
+    """When the first in line of these queues was ready, in epoch seconds; where that can be seen.
+
+    None where nothing waits, where no message says it, and on brokers that show none.
+    """
+    with connection_to_broker(app, reading=True) as connection:
+        if connection.transport.driver_type != "redis":
+            return None
+        _bound(connection, "redis", seconds)
+        connection.ensure_connection(max_retries=1, interval_start=0.1, timeout=seconds)
+        with connection.channel() as channel:
+            look = RedisLook(app, channel, "", Look(), seconds)
+            return min(look.firsts(queues[:QUEUES]), default=None)
 
 
 def _bound(connection: Any, driver: str, seconds: float) -> None:
@@ -95,133 +59,3 @@ def _count(connection: Any, queues: Sequence[str], found: Look) -> None:
             continue
     number = plural(len(found.lengths), "queue")
     found.looked.append(f"the length of {number} (RabbitMQ shows no message)")
-
-
-class _RedisLook:
-    """Reads lists from the end that is popped, then what was given out, page by page.
-
-    What is popped meanwhile moves the rest, so that one may be missed: who finds nothing looks
-    again.
-    """
-
-    def __init__(self, app: Any, channel: Any, id: str, found: Look, seconds: float) -> None:
-        # Only here: publishers' commands need no worker.
-        from celery_fair.worker import internals
-
-        self._keys_of: Callable[[str], list[str]] = partial(internals.redis_keys, channel)
-        self._unacked = internals.unacked_keys(channel)
-        self._visibility_seconds = float(channel.visibility_timeout)
-        self._client: Any = internals.redis_client(channel)
-        self._app = app
-        self._id = id
-        self._needle = json.dumps(id)[1:-1].encode()
-        self._found = found
-        self._until = monotonic() + seconds
-        self._messages = self._bytes = 0
-
-    def run(self, queues: Sequence[str]) -> None:
-        found = self._found
-        found.is_readable = True
-        names = [queue for queue in queues if not is_front(queue)]
-        try:
-            for queue in names:
-                if self._look_in(queue):
-                    return
-            self._look_at_unacknowledged()
-            found.is_complete = True
-        except _Spent:
-            found.looked.append(f"only the first {self._messages} messages: there are more")
-        finally:
-            messages, in_queues = plural(self._messages, "message"), plural(len(names), "queue")
-            found.looked.insert(0, f"{messages} in {in_queues}, and what was given out")
-
-    def _look_in(self, queue: str) -> bool:
-        before = 0
-        lengths = {
-            name: sum(self._client.llen(key) for key in self._keys_of(name))
-            for name in (front_of(queue), queue)
-        }
-        in_front = lengths[front_of(queue)]
-        self._found.lengths[queue] = sum(lengths.values())
-        for name in lengths:
-            for key in self._keys_of(name) if lengths[name] else ():
-                for raw in self._pages(key):
-                    message = self._message(raw)
-                    if message is not None:
-                        seen = self._seen(message, Place.BROKER, name)
-                        others = in_front if name == queue else 0
-                        self._found.seen = replace(seen, before=before, in_front=others)
-                        return True
-                    before += 1
-        return False
-
-    def _pages(self, key: str) -> Iterator[bytes]:
-        size, offset = FIRST_PAGE, 0
-        while True:
-            page = self._client.lrange(key, -(offset + size), -(offset + 1))
-            self._count(page)
-            yield from reversed(page)
-            self._stop_where_spent()
-            if len(page) < size:
-                return
-            offset += size
-            mean = max(sum(map(len, page)) // size, 1)
-            size = min(max(PAGE_BYTES // mean, 1), LARGEST_PAGE)
-
-    def _count(self, page: Sequence[bytes]) -> None:
-        self._messages += len(page)
-        self._bytes += sum(map(len, page))
-
-    def _stop_where_spent(self) -> None:
-        spent = self._messages >= MESSAGES or self._bytes >= BYTES
-        if spent or monotonic() > self._until:
-            raise _Spent
-
-    def _look_at_unacknowledged(self) -> None:
-        cursor: Any = 0
-        while True:
-            cursor, page = self._client.hscan(self._unacked.messages, cursor, count=FIRST_PAGE)
-            self._count(list(page.values()))
-            for tag, raw in page.items():
-                message = self._message(raw)
-                if message is not None:
-                    self._found.seen = self._given_out(message, tag)
-                    return
-            self._stop_where_spent()
-            if not cursor:
-                return
-
-    def _given_out(self, message: dict[str, Any], tag: bytes) -> Seen:
-        since = self._client.zscore(self._unacked.since, tag)
-        back = None if since is None else since + self._visibility_seconds
-        info = (message.get("properties") or {}).get("delivery_info") or {}
-        queue = str(info.get("routing_key"))[:TEXT_LENGTH]
-        seen = self._seen(message, Place.UNACKNOWLEDGED, queue)
-        return replace(seen, delivered_at=since, back_at=back)
-
-    def _message(self, raw: bytes) -> dict[str, Any] | None:
-        """The message, if it is the one looked for; anybody may have written it."""
-        if self._needle not in raw and self._id.isascii():
-            return None
-        try:
-            message = json.loads(raw)
-            if isinstance(message, list):  # as it is kept while it is given out
-                message = message[0]
-            if str(message["headers"]["id"])[:TEXT_LENGTH] == self._id[:TEXT_LENGTH]:
-                return dict(message)
-        except (ValueError, TypeError, LookupError, RecursionError):
-            pass
-        return None
-
-    def _seen(self, message: dict[str, Any], place: Place, queue: str) -> Seen:
-        headers = message["headers"]
-        header = FairHeader.read(headers)
-        eta = headers.get("eta")
-        return Seen(
-            place,
-            queue,
-            task=str(headers.get("task"))[:TEXT_LENGTH],
-            kind=header.kind if header is not None else None,
-            ready_at=header.ready_at if header is not None else None,
-            eta=epoch_of(eta, self._app) if isinstance(eta, str) else None,
-        )

@@ -57,13 +57,13 @@ def explain(scheduler: Scheduler, task_id: str | None = None, recent: int = 0) -
     if task_id is not None:
         reply["task"] = find(scheduler, task_id[:LONGEST], now)
     else:  # nobody looks for a queue
+        reply["changes"] = facts["gate"]["history"][-CHANGES:]
         for part in reply["kinds"].values():
             names = part["queues"]
             part["queues_left_out"] += len(names) - len(names[:QUEUES])
             part["queues"] = names[:QUEUES]
     if recent:
         reply["recent"] = [_brief(ended) for ended in kept.last(min(recent, MOST_RECENT))]
-        reply["changes"] = facts["gate"]["history"][-CHANGES:]
     return reply
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 from celery import Celery
 
-from celery_fair.cli import looking
-from celery_fair.cli.looking import look_for
+from celery_fair import Fair
+from celery_fair.cli import looking_redis
+from celery_fair.cli.looking import look_for, oldest_in
 from celery_fair.observe.place import Place
 
 SECONDS = 5.0
@@ -53,14 +55,14 @@ def test_fronts_and_steps_of_priority_come_before_it(app):
 
 
 def test_pages_go_on_where_the_last_ended(app, monkeypatch):
-    monkeypatch.setattr(looking, "FIRST_PAGE", 3)
+    monkeypatch.setattr(looking_redis, "FIRST_PAGE", 3)
     ids = send(app, 8)
     assert [look_for(app, id, ["work"], SECONDS).seen.before for id in ids] == list(range(8))
 
 
 def test_a_look_is_bounded_and_says_so(app, monkeypatch):
-    monkeypatch.setattr(looking, "FIRST_PAGE", 3)
-    monkeypatch.setattr(looking, "MESSAGES", 3)
+    monkeypatch.setattr(looking_redis, "FIRST_PAGE", 3)
+    monkeypatch.setattr(looking_redis, "MESSAGES", 3)
     ids = send(app, 8)
     found = look_for(app, ids[-1], ["work"], SECONDS)
     assert found.seen is None
@@ -81,6 +83,18 @@ def test_what_is_no_message_is_passed_over(app, redis):
     for junk in (b"\xff", b"[]", b"null", json.dumps({"headers": id}), f'"{id}"', "[" * 5000 + id):
         redis.rpush("work", junk)
     assert look_for(app, id, ["work"], SECONDS).seen.before == 6
+
+
+def test_since_when_the_first_in_line_waits_is_seen(app, redis):
+    assert oldest_in(app, ["work"], SECONDS) is None
+    Fair(app)
+    before = time.time()
+    send(app, 2)
+    first = oldest_in(app, ["other", "work"], SECONDS)
+    send(app, 2)
+    assert before <= first == oldest_in(app, ["work"], SECONDS)
+    redis.rpush("work", b"[")
+    assert oldest_in(app, ["work"], SECONDS) is None
 
 
 def test_what_was_given_out_is_known_with_the_time_at_which_it_comes_back(app):

@@ -10,7 +10,7 @@ from celery.bin.base import CLIContext
 from click.testing import CliRunner
 
 from celery_fair.cli import asking, fair
-from celery_fair.cli.looking import Look, Seen
+from celery_fair.cli.seen import Look, Seen
 from celery_fair.observe.place import Place
 from tests.unit.cli.explained import NOW, report, task
 
@@ -47,6 +47,7 @@ def world(monkeypatch):
 
     monkeypatch.setattr(asking, "ask", ask)
     monkeypatch.setattr(asking, "look_for", look_for)
+    monkeypatch.setattr(asking, "oldest_in", lambda app, queues, seconds: NOW - 200)
     return world
 
 
@@ -121,6 +122,7 @@ def test_a_kind_is_explained_over_all_workers(invoke, world):
     result = invoke("--kind", "batch")
     assert result.exit_code == 0
     assert "batch: 0 wait" in result.stdout
+    assert "oldest  was ready" in result.stdout
     assert "without celery-fair, and so not told of: old" in result.stdout
 
 

@@ -14,7 +14,7 @@ from celery_fair.cli.explain_text import show_task
 from celery_fair.cli.explained import explain_task
 from celery_fair.cli.explained_kind import explain_kind
 from celery_fair.cli.explanation import Said
-from celery_fair.cli.looking import Look, Seen
+from celery_fair.cli.seen import Look, Seen
 from celery_fair.observe.place import Place
 from celery_fair.policy.waiting import Reason
 from tests.unit.cli.explained import NOW, kind, pause, report, task
@@ -229,6 +229,24 @@ def test_a_kind_has_its_backlog_once_however_many_workers_count_it():
     assert (found.ready, found.held, found.waiting) == (40, 4, 44)
     assert found.estimate.before == 44
     assert found.waits[0].text == "no free slot (a, b)"
+
+
+def test_the_oldest_of_a_kind_is_held_or_first_in_line_at_the_broker():
+    held = report(kind("celery.batch", oldest_ready_at=NOW - 20))
+    assert explain_kind("batch", Said({"a": held}), NOW).oldest_ready_at == NOW - 20
+    assert explain_kind("batch", Said({"a": held}), NOW, NOW - 50).oldest_ready_at == NOW - 50
+    assert explain_kind("batch", Said({"a": report()}), NOW).oldest_ready_at is None
+
+
+def test_the_latest_changes_of_all_gates_are_told_the_latest_first():
+    nodes = {
+        f"w{number}": report(changes=[[NOW - number, "open", "empty", "nothing waits"]])
+        for number in range(9)
+    }
+    found = explain_kind("batch", Said(nodes), NOW)
+    assert [node for node, _ in found.changes] == ["w0", "w1", "w2"]
+    assert "open on w1: nothing waits" in text_of(show_kind, found)
+    json.dumps(of_kind(found))
 
 
 def test_a_kind_that_nobody_serves():
