@@ -52,7 +52,10 @@ class Fleet:
         self._counted: set[str] = set()
         self.words_a_second = WORDS_A_SECOND
         self.versions: dict[str, str] = {}
-        """Which orders each member knows, of all who speak here (``celery_fair.steering``)."""
+        """Which orders each member knows, of all who speak here (``celery_fair.steering``).
+
+        Empty for one that knows none: it is to be told of them as well.
+        """
         self.company = 0
         """How many others there seem to be, heard or not."""
 
@@ -97,10 +100,7 @@ class Fleet:
                 continue
             self._last[name] = (word, now)
             member, orders = _parse(name, word, self._digest)
-            if orders:
-                self.versions[name] = orders
-            else:
-                self.versions.pop(name, None)
+            self.versions[name] = orders
             if member is None:
                 self._members.pop(name, None)
             else:

@@ -46,7 +46,7 @@ class Spreading:
         self._is_asked = self._was_told = self._asks_all = False
 
     def hear(self, versions: Mapping[str, str]) -> None:
-        """These members have said which version their document is."""
+        """These members have said which version their document is; nothing, if it is empty."""
         self._versions = {name: version for name, version in versions.items() if name != self._name}
 
     def asked(self) -> None:
@@ -108,7 +108,8 @@ class Spreading:
         return {
             name: version
             for name, version in self._versions.items()
-            if version != own
+            if version
+            and version != own
             and counter_of(version) >= orders.counter
             and self._tried.get(version, 0) < TRIES
         }

@@ -47,7 +47,10 @@ class Site:
         return publish
 
     def speak(self):
-        words = {name: str(document.version) for name, document in self.documents.items()}
+        words = {
+            name: str(document.version) if document.counter else ""  # as `Steering.version`
+            for name, document in self.documents.items()
+        }
         for worker in self.workers.values():
             worker.hear(words)
 
@@ -63,8 +66,9 @@ class Site:
         return sum(sent == command for sent, _ in self.sent)
 
 
-def test_a_worker_that_was_away_learns():
-    site = Site({"w1": orders(1, 2), "w2": orders(1, 2), "back": Orders()})
+@pytest.mark.parametrize("own", [Orders(), orders(1)])
+def test_a_worker_that_was_away_learns(own):
+    site = Site({"w1": orders(1, 2), "w2": orders(1, 2), "back": own})
     site.run(4)
     assert site.documents["back"] == orders(1, 2)
     assert site.count("fair_orders") <= 2

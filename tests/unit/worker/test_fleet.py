@@ -138,6 +138,15 @@ def test_words_of_another_version_or_no_words_at_all_are_not_counted():
     assert town.view("a", 0.0).workers == 1
 
 
+def test_each_member_is_known_with_its_orders_or_without_any_whatever_it_serves():
+    fleet, others = Fleet("a"), Fleet("b")
+    words = {"a": fleet.word(_member("a"), QUEUES, "7:abc"), "b": others.word(_member("b"), ["x"])}
+    fleet.hear(words, 0.0)
+    assert fleet.versions == {"a": "7:abc", "b": ""}
+    fleet.hear({"a": words["a"]}, 1.0)
+    assert fleet.versions == {"a": "7:abc"}
+
+
 def test_a_member_that_changes_its_queues_leaves_the_fleet():
     town = _Town("a", "b")
     town.speak()
