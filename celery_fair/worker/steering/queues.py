@@ -44,10 +44,22 @@ class QueuePauses:
 
     def keys(self) -> frozenset[str]:
         """The routing keys by which messages of the paused queues have come."""
+        return frozenset(key for queue in self._paused for key in self.keys_of(queue))
+
+    def keys_of(self, queue: str) -> set[str]:
+        """The routing keys by which messages come from a queue and its front, and from no other.
+
+        Celery binds every queue that is declared without a key by the default one, which is also
+        the default queue's name.
+        """
+        own = {queue, front_of(queue)}
+        others = set(self.known()) - self._paused - own
+        shared = others | self._bound(others)
+        return own | (self._bound(own) - shared)
+
+    def _bound(self, names: Iterable[str]) -> set[str]:
         queues = self._c.app.amqp.queues
-        named = {name for queue in self._paused for name in (queue, front_of(queue))}
-        bound = {queues[name].routing_key for name in named if name in queues}
-        return frozenset(named | {key for key in bound if key})
+        return {key for name in names if name in queues and (key := queues[name].routing_key)}
 
     def pause(self, queues: Iterable[str]) -> None:
         """Have these paused, and no others, as soon as the loop comes to it."""

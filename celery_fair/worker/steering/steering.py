@@ -255,7 +255,15 @@ class Steering:
         if self.drain is not None and in_force:
             stopped = frozenset(KINDS)
         self.queues.pause(p.queue for p in ongoing if p.queue is not None)
-        applying.pause(self._scheduler, stopped, self.queues.keys(), tuple(self.pauses.values()))
+        applying.pause(self._scheduler, stopped, self.queues.keys(), self._spans())
+
+    def _spans(self) -> list[Pause]:
+        """The last pause of each kind, and of each routing key: a front has its own."""
+        return [
+            pause._replace(queue=key)
+            for pause in self.pauses.values()
+            for key in ([None] if pause.queue is None else sorted(self.queues.keys_of(pause.queue)))
+        ]
 
 
 def _changed(name: str, before: Pause | None, pause: Pause) -> list[Change]:

@@ -190,6 +190,16 @@ def test_a_paused_queue_is_cancelled_with_its_front_and_consumed_again_afterward
     assert queues.stopped == []
 
 
+def test_the_key_by_which_another_queue_is_reached_is_not_the_paused_ones():
+    c = Consumer("celery", "reports")
+    for queue in c.app.amqp.queues.values():
+        queue.routing_key = "celery"  # as Celery has it for queues declared without a key
+    queues = QueuePauses(c)
+    queues.pause(["reports"])
+    c.run()
+    assert queues.keys() == {"reports", "reports.front"}
+
+
 def test_what_others_ask_of_a_paused_queue_is_done_once_it_is_resumed():
     c = Consumer("celery", "b")
     queues = QueuePauses(c)

@@ -1,0 +1,87 @@
+"""What one worker makes of the orders that come, with the parts that follow them as they are."""
+
+from __future__ import annotations
+
+import time
+from threading import RLock
+from types import SimpleNamespace
+
+import pytest
+
+from celery_fair.observer import Observers
+from celery_fair.policy import Policy
+from celery_fair.policy.kinds import BATCH, INTERACTIVE
+from celery_fair.settings import FairSettings
+from celery_fair.steering import EVERYBODY, Order
+from celery_fair.worker.deadlines import Deadlines
+from celery_fair.worker.pausing import Pausing
+from celery_fair.worker.steering import Steering
+
+SLOTS = 4
+
+
+def order(name, value=None, *, on=True, counter=1, scope=EVERYBODY, at=None):
+    at = time.time() if at is None else at
+    return Order(scope, name, on, value, counter, f"id{counter}", "ann@ops", at)
+
+
+class Scheduler:
+    """A worker's, as far as its steering knows it; no broker, and nothing is held."""
+
+    def __init__(self, *queues, **settings):
+        self.started_at = 1.0
+        self.c = _consumer(queues)
+        self.fair = SimpleNamespace(
+            settings=FairSettings(**settings), observers=Observers(), kind_of_queue=_kind_of_queue,
+            adopt=lambda settings: setattr(self.fair, "settings", settings),
+        )  # fmt: skip
+        self.policy = Policy(self.fair.settings.policy(1), slots=SLOTS, now=0.0)
+        self.lanes = {}
+        self.dispatcher = SimpleNamespace(
+            lock=RLock(), lanes=self.lanes, pausing=Pausing(), time_limits={},
+            probing=SimpleNamespace(deadlines=Deadlines(self.fair.settings.timeouts)),
+            grant=lambda: None, wake=lambda: None,
+        )  # fmt: skip
+        self.switching = SimpleNamespace(enforcing=True)
+        self.measuring = SimpleNamespace(sensor=SimpleNamespace(interval_seconds=0.25))
+        self.task_log = SimpleNamespace(sample=lambda part: None)
+
+    def policy_settings(self, settings):
+        return settings.policy(1)
+
+    def tell_change(self):
+        pass
+
+
+def _consumer(names):
+    queues = {name: SimpleNamespace(routing_key=name) for name in names}
+    amqp = SimpleNamespace(queues=type("Queues", (dict,), {"consume_from": dict(queues)})(queues))
+    return SimpleNamespace(
+        hostname="w1@test", app=SimpleNamespace(amqp=amqp), task_consumer=object(),
+        controller=SimpleNamespace(max_concurrency=SLOTS, concurrency=SLOTS),
+        call_soon=lambda callback: None, add_task_queue=None, cancel_task_queue=None,
+    )  # fmt: skip
+
+
+def _kind_of_queue(name):
+    return BATCH if name == "reports" else INTERACTIVE
+
+
+@pytest.fixture
+def scheduler():
+    return Scheduler("celery", "reports", "celery.batch", batch_timeout_seconds=10.0)
+
+
+@pytest.fixture
+def steering(scheduler):
+    return Steering(scheduler)
+
+
+def test_a_retry_in_the_front_of_a_queue_has_not_waited_while_that_was_paused(scheduler, steering):
+    now = time.time()
+    steering.receive([order("pause:batch:reports", now - 100)])
+    steering.receive([order("pause:batch:reports", now - 100, on=False, counter=2)])
+    message = SimpleNamespace(delivery_info={"routing_key": "reports.front"})
+    of = scheduler.dispatcher.probing.deadlines.of
+    deadline = of(BATCH, "summarize", "an-id", message, None, 100.0, 0.0)
+    assert deadline.at == pytest.approx(10.0, abs=1.0)
