@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 from collections.abc import Callable
 from typing import Any, Final
@@ -13,8 +14,9 @@ from celery.platforms import EX_UNAVAILABLE
 
 EX_USAGE: Final = 2
 """As click has it for a command that was called in a wrong way."""
+EX_IOERR: Final = 74
 EX_CONFIG: Final = 78
-"""As sysexits.h has it: the settings can't be used."""
+"""As sysexits.h has them: output can't be written; settings can't be used."""
 EX_INTERRUPTED: Final = 130
 """As a shell has it for a command that Ctrl-C has ended."""
 
@@ -61,6 +63,13 @@ def told(callback: Callable[..., Any] | None) -> Callable[..., Any] | None:
             raise CeleryCommandException(str(error), EX_CONFIG) from error
         except ImportError as error:
             raise CeleryCommandException(_missing(error), EX_UNAVAILABLE) from error
+        except OSError as error:
+            if error.errno != errno.ENOSPC:  # a closed pipe is click's, a lost broker the command's
+                raise
+            raise CeleryCommandException(
+                "No room is left for the output on its device: make some, or write it elsewhere.",
+                EX_IOERR,
+            ) from error
         except KeyboardInterrupt:
             context.exit(EX_INTERRUPTED)
 

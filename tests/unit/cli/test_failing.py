@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -213,6 +214,7 @@ def of(callback) -> click.testing.Result:
         (ImportError("No module named 'redis'", name="redis"), 69, "celery-fair[redis]"),
         (ImportError("No module named 'boto3'", name="boto3"), 69, "installed in this environment"),
         (FairError("expected a share"), 78, "expected a share"),
+        (OSError(errno.ENOSPC, "No space left on device"), 74, "No room is left for the output"),
     ],
 )
 def test_what_stands_in_the_way_is_a_sentence_with_an_exit_code(error, code, said):
