@@ -123,9 +123,10 @@ class Steering:
 
     def refusal(self, orders: Iterable[Order]) -> str | None:
         """Why this worker could not follow these, in a sentence; ``None``: it could."""
-        mine = self.orders.merge(orders).of(self.node)
-        try:
-            self.live.proposed([order for name, order in mine.items() if setting_of(name)])
+        orders = list(orders)
+        mine, asked = self.orders.merge(orders).of(self.node), {order.name for order in orders}
+        try:  # none that was refused before: it changes nothing, and must hinder nothing
+            self.live.proposed([order for name, order in mine.items() if name in asked])
         except SettingsError as error:
             return " ".join(error.problems)
         return None

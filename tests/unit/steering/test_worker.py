@@ -85,3 +85,11 @@ def test_a_retry_in_the_front_of_a_queue_has_not_waited_while_that_was_paused(sc
     of = scheduler.dispatcher.probing.deadlines.of
     deadline = of(BATCH, "summarize", "an-id", message, None, 100.0, 0.0)
     assert deadline.at == pytest.approx(10.0, abs=1.0)
+
+
+def test_an_order_that_could_not_be_followed_stands_in_the_way_of_no_other(steering):
+    steering.receive([order("set:reserve", 9)])
+    assert "at most" in steering.live.refused["reserve"]
+    assert steering.refusal([order("pause:batch", counter=2)]) is None
+    assert steering.refusal([order("set:log_tasks", 0.5, counter=2)]) is None
+    assert "at most" in (steering.refusal([order("set:reserve", 8, counter=2)]) or "")
