@@ -19,7 +19,8 @@ class LiveSettings:
     """The settings that the worker was started with, and what was set since.
 
     Orders of one command are validated and taken together: none of them, if one can't be. What
-    can't be taken leaves in force what was, and is tried again with whatever comes next.
+    can't be taken leaves in force what was, and is tried again with whatever comes next: so who
+    hears of all at once ends as those who heard of them one by one.
     """
 
     def __init__(self, base: FairSettings, check: Check) -> None:
@@ -38,24 +39,30 @@ class LiveSettings:
             for name, order in wanted.items()
             if name is not None and self.orders.get(name) != order
         }
-        self.refused, changes = {}, []
-        for command in _by_command(news):
-            changes += self._take(command)
+        self.refused = {}
+        changes: list[Change] = []
+        left, tried = _by_command(news), 0
+        while len(left) != tried:  # what one makes possible may be older than it
+            tried = len(left)
+            left = [command for command in left if not self._take(command, changes)]
         return changes
 
-    def _take(self, news: Mapping[str, Order]) -> list[Change]:
+    def _take(self, news: Mapping[str, Order], changes: list[Change]) -> bool:
+        """Take a command, and add what has changed by it; whether that could be done."""
         orders = {**self.orders, **news}
         try:
             settings = self._resolve(orders)
         except SettingsError as error:
             self.refused.update(dict.fromkeys(news, " ".join(error.problems)))
-            return []
+            return False
         before, self.settings, self.orders = self.settings, settings, orders
-        return [
+        self.refused = {name: why for name, why in self.refused.items() if name not in news}
+        changes += [
             Change(name, value_of(before, name), value_of(settings, name), order.by, order.at)
             for name, order in news.items()
             if value_of(before, name) != value_of(settings, name)
         ]
+        return True
 
     def proposed(self, orders: Iterable[Order]) -> FairSettings:
         """What would be in force with these; raises `SettingsError`, and changes nothing."""

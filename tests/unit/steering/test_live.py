@@ -126,3 +126,20 @@ def test_the_page_names_what_can_be_set_live():
     page = (Path(__file__).parents[3] / "docs" / "steering.md").read_text(encoding="utf-8")
     named = page.split("Can be set live:")[1].split("The others")[0]
     assert set(re.findall(r"`(\w+)`", named)) == LIVE_SETTINGS
+
+
+def test_who_hears_of_all_orders_at_once_ends_as_those_who_heard_of_them_one_by_one(live):
+    share, aged = set_("batch_share", 0.1, counter=1), set_("aged_share", 0.15, counter=2)
+    share_again = set_("batch_share", 0.15, counter=3)
+    for known in ([share], [share, aged], [share_again, aged]):
+        live.follow(known)
+    late = LiveSettings(BASE, lambda settings: None)
+    late.follow([aged, share_again])  # alone, the first is less than the share at the start
+    assert (late.settings, late.refused) == (live.settings, {})
+
+
+def test_one_that_cant_be_had_keeps_none_from_those_that_need_each_other(live):
+    aged, share = set_("aged_share", 0.15, counter=2), set_("batch_share", 0.15, counter=3)
+    live.follow([set_("reserve", 3), aged, share])
+    assert live.settings.aged_share == 0.15
+    assert live.refused.keys() == {"reserve"}
