@@ -21,9 +21,7 @@ BY = "celery control"
 )  # fmt: skip
 def fair_pause(state: Any, kind: str = "", queue: str | None = None, **_: Any) -> dict[str, Any]:
     """Start no more tasks of a kind, or from one queue, until it is resumed."""
-    from celery_fair.steering.making import pausing
-
-    return _obey(state, lambda steering: [pausing(kind, queue, on=True)])
+    return _obey(state, lambda steering: [_pausing(steering, kind, queue, on=True)])
 
 
 @control_command(
@@ -31,9 +29,7 @@ def fair_pause(state: Any, kind: str = "", queue: str | None = None, **_: Any) -
 )  # fmt: skip
 def fair_resume(state: Any, kind: str = "", queue: str | None = None, **_: Any) -> dict[str, Any]:
     """Go on with a kind, or with one queue, that was paused."""
-    from celery_fair.steering.making import pausing
-
-    return _obey(state, lambda steering: [pausing(kind, queue, on=False)])
+    return _obey(state, lambda steering: [_pausing(steering, kind, queue, on=False)])
 
 
 @control_command(args=[("setting", str), ("value", str)], signature="<setting> [value]")
@@ -114,7 +110,7 @@ def fair_order(
 def _obey(state: Any, wishes: Any) -> dict[str, Any]:
     """Make orders of what is wished, for all workers if all of them are told, and follow them."""
     from celery_fair.errors import SettingsError, UnknownKind
-    from celery_fair.steering import EVERYBODY
+    from celery_fair.steering import EVERYBODY, Malformed, Order
     from celery_fair.steering.making import make
 
     steering = _steering(state)
@@ -128,6 +124,10 @@ def _obey(state: Any, wishes: Any) -> dict[str, Any]:
         return {"error": str(error)}
     scope = steering.node if steering.is_addressed else EVERYBODY
     orders = make(steering.orders, wished, scope, id="", by=BY, at=time.time())
+    try:  # what another worker couldn't read would keep it from all others as well
+        orders = [Order.of(order.as_list()) for order in orders]
+    except Malformed as error:
+        return {"error": str(error)}
     refusal = steering.refusal(orders)
     if refusal is not None:
         return {"error": refusal}
@@ -136,6 +136,17 @@ def _obey(state: Any, wishes: Any) -> dict[str, Any]:
     if steering.not_in_force and not any(order.name.startswith("set:") for order in orders):
         return {"error": f"noted, and not in force here: {steering.not_in_force}"}
     return {"ok": "; ".join(changes) or "nothing has changed: it was so already"}
+
+
+def _pausing(steering: Steering, kind: str, queue: str | None, *, on: bool) -> Wish:
+    """Pause or resume a kind, or a queue by the kind that it is here: it has one name only."""
+    from celery_fair.errors import SettingsError
+    from celery_fair.steering.making import pausing
+
+    wish = pausing(kind, queue, on=on)
+    if queue is not None and (known := steering.kind_of_queue(queue)) != kind:
+        raise SettingsError([f"{queue!r} is {known} here, not {kind}: name that kind"])
+    return wish
 
 
 def _steering(state: Any) -> Steering | None:

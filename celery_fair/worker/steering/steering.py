@@ -84,6 +84,10 @@ class Steering:
             return "it only observes, and tasks run in Celery's own order"
         return None
 
+    def kind_of_queue(self, name: str) -> Kind:
+        """The kind that a queue is of here, consumed or not."""
+        return self._scheduler.fair.kind_of_queue(name)
+
     @property
     def ongoing(self) -> list[Pause]:
         """The pauses that were ordered and not ended."""
@@ -143,7 +147,7 @@ class Steering:
             "not_in_force": self.not_in_force,
             "about": {name: self._state_of(name) for name in names},
             "orders": [order.as_list() for order in self.orders if order.name in names],
-            "queues": self.queues.by_kind(self._scheduler.fair.kind_of_queue) if queues else None,
+            "queues": self.queues.by_kind(self.kind_of_queue) if queues else None,
         }
 
     def _state_of(self, name: str) -> Any:

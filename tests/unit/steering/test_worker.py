@@ -14,6 +14,7 @@ from celery_fair.policy.kinds import BATCH, INTERACTIVE
 from celery_fair.settings import FairSettings
 from celery_fair.steering import EVERYBODY, Order
 from celery_fair.worker.deadlines import Deadlines
+from celery_fair.worker.ordering import fair_pause, fair_resume
 from celery_fair.worker.pausing import Pausing
 from celery_fair.worker.steering import Steering
 
@@ -93,3 +94,29 @@ def test_an_order_that_could_not_be_followed_stands_in_the_way_of_no_other(steer
     assert steering.refusal([order("pause:batch", counter=2)]) is None
     assert steering.refusal([order("set:log_tasks", 0.5, counter=2)]) is None
     assert "at most" in (steering.refusal([order("set:reserve", 8, counter=2)]) or "")
+
+
+# What is told by `celery control`
+
+
+@pytest.fixture
+def state(scheduler, steering):
+    """What Celery gives a command."""
+    scheduler.steering = steering
+    steering.keeping = SimpleNamespace(keep=lambda orders: None)
+    return SimpleNamespace(consumer=SimpleNamespace(controller=SimpleNamespace(fair=scheduler)))
+
+
+@pytest.mark.parametrize("queue", ["re\nports", "\x1b[2J", "r" * 400])
+def test_an_order_that_others_could_not_read_is_none(state, steering, queue):
+    assert "expected an order" in fair_pause(state, "interactive", queue)["error"]
+    assert len(steering.orders) == 0
+
+
+def test_a_queue_is_not_paused_as_one_of_another_kind(state, steering):
+    assert (
+        "'reports' is batch here, not interactive"
+        in (fair_pause(state, "interactive", "reports")["error"])
+    )
+    assert fair_pause(state, "batch", "reports") == {"ok": "batch from reports running → paused"}
+    assert fair_resume(state, "batch", "reports") == {"ok": "batch from reports paused → running"}
