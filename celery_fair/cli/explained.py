@@ -61,10 +61,14 @@ def _looked(said: Said, look: Look, backend: Mapping[str, Any] | None) -> list[s
 
 def _in_workers(said: Said) -> list[tuple[str, Mapping[str, Any]]]:
     """Who knows something of it: where it is alive first, and then the latest end."""
+    every = {node: report.get("task") for node, report in said.reports.items()}
+    places, order = {place.value for place in Place}, list(Place)
+    # A newer version may know of a place that has no name here.
     known = [
-        (node, report["task"]) for node, report in said.reports.items() if report.get("task")
-    ] + list(said.plain_tasks.items())
-    order = list(Place)
+        (node, task)
+        for node, task in (*every.items(), *said.plain_tasks.items())
+        if task and task["place"] in places
+    ]
 
     def rank(item: tuple[str, Mapping[str, Any]]) -> tuple[int, float]:
         place = Place(item[1]["place"])
@@ -96,8 +100,7 @@ def _of_worker(
         found.waits.append(Wait(only, of_task(only, task, now), [node]))
         _estimate(found, 0, None, [])
         return
-    for wait in reasons(task["kind"], task.get("queue"), {node: report}, now):
-        found.waits.append(wait)
+    found.waits += reasons(task["kind"], task.get("queue"), {node: report}, now) or [_unnoticed()]
     before = (task.get("nth") or 1) - 1
     if before:
         found.waits.append(Wait(Reason.IN_LINE, f"{before} of its kind before it there", [node]))
@@ -121,11 +124,15 @@ def _at_broker(found: Explanation, said: Said, look: Look, now: float) -> None:
     found.waits += reasons(kind, seen.queue, serving or said.reports, now, at_all=bool(serving))
     if plain:
         found.waits.append(Wait(Reason.PLAIN_WORKER, at_workers(Reason.PLAIN_WORKER, plain), plain))
-    if not found.waits and not serving:
-        found.waits.append(_unserved(said, seen.queue))
+    if not found.waits:
+        found.waits.append(_unnoticed() if serving else _unserved(said, seen.queue))
     found.waits += _before(seen)
     held = sum(report["kinds"][kind]["held"] for report in serving.values()) if kind else 0
     _estimate(found, (seen.before or 0) + held, kind, list(serving.values()))
+
+
+def _unnoticed() -> Wait:
+    return Wait(Reason.ARRIVING, "on its way: its worker has not looked at it yet")
 
 
 def _unserved(said: Said, queue: str) -> Wait:

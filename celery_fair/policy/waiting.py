@@ -93,7 +93,7 @@ class Scene:
         held = self.held_batch if kind == BATCH else self.held_interactive
         load = self.load
         backlog = load.batch_backlog if kind == BATCH else load.interactive_backlog
-        return held if backlog is None else backlog
+        return held if backlog is None else max(backlog, held)
 
     @property
     def batch_goes_first(self) -> bool:

@@ -196,9 +196,15 @@ def test_nobody_knows():
     assert explain({"w1": report()}, lengths={"celery": 7}).perhaps == [], "all 7 were looked at"
 
 
-def test_a_word_of_a_newer_version_is_no_reason():
+def test_what_no_worker_has_noticed_yet_is_on_its_way():
+    assert reasons(explain({"w1": report()}, at_broker())) == [Reason.ARRIVING]
+    assert reasons(explain({"w1": report(task=task("held", nth=1, of=1))})) == [Reason.ARRIVING]
+
+
+def test_words_of_a_newer_version_are_passed_over():
     batch = {**kind("celery.batch"), "why": "tenants_turn"}
-    assert reasons(explain({"w1": report(batch)}, at_broker())) == []
+    assert reasons(explain({"w1": report(batch)}, at_broker())) == [Reason.ARRIVING]
+    assert not explain({"w1": report(task=task("in_orbit"))}).is_found
 
 
 def test_on_a_broker_that_shows_nothing_the_length_of_its_queue_is_the_bound():

@@ -38,6 +38,10 @@ def test_what_is_held_waits_though_the_backlog_is_unknown():
     assert why(policy, BATCH, batch_held=1) is Reason.SLOTS_TAKEN
 
 
+def test_what_has_come_since_the_last_count_waits_too():
+    assert why(worker(2, 2, load=Load(0, 0)), BATCH, batch_held=1) is Reason.SLOTS_TAKEN
+
+
 @pytest.mark.parametrize("kind", [INTERACTIVE, BATCH])
 def test_with_all_slots_taken_the_next_is_for_the_first_in_line(kind):
     loads = {INTERACTIVE: Load(3, 0), BATCH: Load(0, 3)}
