@@ -19,6 +19,7 @@ from celery_fair.steering import (
     pause_span,
     setting_of,
 )
+from celery_fair.steering.live import LIVE_SETTINGS
 from celery_fair.worker import internals
 from celery_fair.worker.steering import applying
 from celery_fair.worker.steering.changes import (
@@ -154,7 +155,8 @@ class Steering:
         """What is in force by orders of a name: a setting's value, or a word."""
         setting = setting_of(name)
         if setting is not None:
-            return value_of(self.live.settings, setting)
+            # No other: a URL has a password in it.
+            return value_of(self.live.settings, setting) if setting in LIVE_SETTINGS else None
         if name == DRAIN:
             return IN_SERVICE if self.drain is None else self.left()
         pause = self.pauses.get(name)

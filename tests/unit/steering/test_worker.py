@@ -120,3 +120,9 @@ def test_a_queue_is_not_paused_as_one_of_another_kind(state, steering):
     )
     assert fair_pause(state, "batch", "reports") == {"ok": "batch from reports running → paused"}
     assert fair_resume(state, "batch", "reports") == {"ok": "batch from reports paused → running"}
+
+
+@pytest.mark.parametrize("name", ["state_url", "tenant_hash_key", "nonsense"])
+def test_what_cant_be_set_live_is_told_to_nobody(name):
+    scheduler = Scheduler("celery", state_url="redis://:secret@host/1", tenant_hash_key="s" * 16)
+    assert Steering(scheduler).report([f"set:{name}"])["about"] == {f"set:{name}": None}
