@@ -94,11 +94,13 @@ class Order:
             _check_text((scope, MAX_SCOPE), (name, MAX_NAME), (id, MAX_ID), (by, MAX_BY))
             if type(on) is not bool or type(keep) is not bool or len(_text(value)) > MAX_VALUE:
                 raise ValueError("a flag or a value")
+            if type(value) is int:
+                float(value)  # a moment, or a setting: both are compared with such
             if type(counter) is not int or not 0 < counter < MAX_COUNTER:
                 raise ValueError("a counter")
             if type(at) not in (int, float) or not isfinite(at):
                 raise ValueError("a time")
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise Malformed(f"expected an order, got something else: {error}") from None
         return cls(scope, name, on, value, counter, id, by, float(at), keep)
 
