@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from threading import RLock
 from typing import TYPE_CHECKING, Any, Final
 
 from celery_fair.errors import SettingsError
@@ -69,6 +70,8 @@ class Steering:
         """Called with the new settings, in the thread that the order has come by."""
         self.spreading = Spreading(self.node, Telling(scheduler.c).publish)
         self.keeping = Keeping(lambda: scheduler.fair.identity.state)
+        self._receiving = RLock()
+        """Timers may have a thread of their own, while commands come in another."""
         self._has_begun = False
         self.is_addressed = False
         """Whether the remote-control command that is obeyed now is for some workers only."""
@@ -115,10 +118,11 @@ class Steering:
 
     def receive(self, orders: Iterable[Order], counter: int = 0) -> list[Change]:
         """Take orders into the document, and follow it; what has changed in this worker by that."""
-        before, self.orders = self.orders, self.orders.merge(orders, counter)
-        if self.orders is before:
-            return []
-        changes = self._follow()
+        with self._receiving:
+            before, self.orders = self.orders, self.orders.merge(orders, counter)
+            if self.orders is before:
+                return []
+            changes = self._follow()
         for change in changes:
             self.recent.append(change)
             logger.info("celery-fair: %s, ordered by %s", change, change.by)

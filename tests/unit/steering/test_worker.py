@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from threading import RLock
+from threading import Event, RLock, Thread, current_thread
 from types import SimpleNamespace
 
 import pytest
@@ -12,7 +12,7 @@ from celery_fair.observer import Observers
 from celery_fair.policy import Policy
 from celery_fair.policy.kinds import BATCH, INTERACTIVE
 from celery_fair.settings import FairSettings
-from celery_fair.steering import EVERYBODY, Order
+from celery_fair.steering import EVERYBODY, Order, Orders
 from celery_fair.worker.deadlines import Deadlines
 from celery_fair.worker.ordering import fair_pause, fair_resume
 from celery_fair.worker.pausing import Pausing
@@ -94,6 +94,26 @@ def test_an_order_that_could_not_be_followed_stands_in_the_way_of_no_other(steer
     assert steering.refusal([order("pause:batch", counter=2)]) is None
     assert steering.refusal([order("set:log_tasks", 0.5, counter=2)]) is None
     assert "at most" in (steering.refusal([order("set:reserve", 8, counter=2)]) or "")
+
+
+def test_an_order_that_comes_during_a_tick_of_another_thread_is_not_lost(steering):
+    """Without a loop of Celery's timers have a thread, and commands come in the main one."""
+    ticking, told = Event(), Event()
+
+    class Slow(Orders):
+        def merge(self, orders, counter=0):
+            if current_thread() is tick:
+                ticking.set()
+                told.wait(0.2)
+            return super().merge(orders, counter)
+
+    steering.orders, tick = Slow(), Thread(target=steering.receive, args=[[]])
+    tick.start()
+    ticking.wait(5)
+    steering.receive([order("pause:batch")])
+    told.set()
+    tick.join(5)
+    assert len(steering.orders) == 1
 
 
 # What is told by `celery control`
