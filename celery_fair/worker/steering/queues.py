@@ -76,8 +76,8 @@ class QueuePauses:
                 if name in self._consumed():
                     self._cancel(name)
         for queue in self._to_add.keys() - self._paused:
+            self._keep(queue)  # first: the connection may be lost by what comes
             self._to_add.pop(queue)()
-            self._keep(queue)
 
     def _keep(self, queue: str) -> None:
         """Have the next connection consume it too.

@@ -151,8 +151,10 @@ class Consumer:
     """A worker's consumer, as far as queues come and go."""
 
     def __init__(self, *queues):
-        names = {name: SimpleNamespace(routing_key=f"{name}-key") for name in queues}
-        amqp = SimpleNamespace(queues=type("Queues", (dict,), {"consume_from": names})(names))
+        names = {name: SimpleNamespace(name=name, routing_key=f"{name}-key") for name in queues}
+        select_add = lambda queues, queue: names.update({queue.name: queue})  # noqa: E731
+        attributes = {"consume_from": names, "select_add": select_add}
+        amqp = SimpleNamespace(queues=type("Queues", (dict,), attributes)(names))
         self.app = SimpleNamespace(amqp=amqp)
         self.task_consumer = object()
         self.soon = []
@@ -224,3 +226,21 @@ def test_a_lost_connection_is_followed_up_on_the_next():
     c.task_consumer = consumer
     queues.follow()
     assert c.calls == [("cancel", "b")]
+
+
+def test_a_connection_that_is_lost_as_a_queue_is_resumed_keeps_it_from_no_later_one():
+    """Celery before 5.7 puts it into its selection after all else, or not at all."""
+    c = Consumer("celery", "b")
+
+    def lost(queue):
+        raise ConnectionResetError
+
+    c.add_task_queue = lost
+    queues = QueuePauses(c)
+    queues.pause(["b"])
+    c.run()
+    queues.pause([])
+    with pytest.raises(ConnectionResetError):
+        c.run()
+    assert set(c.app.amqp.queues.consume_from) == {"celery", "b"}
+    assert queues.stopped == []
