@@ -93,7 +93,8 @@ class Gate:
         full = self.blind and (running_here > 0 or load.interactive_oldest_wait_seconds > 0)
         self._blind_ticks = self._blind_ticks + 1 if full else 0
         threshold = max(self._settings.protect_backlog, 2 * slots)
-        excess = 0 if load.interactive_backlog is None else load.interactive_backlog - free
+        wanting = load.interactive_wanting
+        excess = 0 if wanting is None else wanting - free
         if excess <= 0:
             self._short_since = None
         elif self._short_since is None:

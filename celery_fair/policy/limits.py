@@ -119,6 +119,6 @@ def _may_lean(load: Load, mode: Mode, fleet_reserve: int) -> bool:
     return (
         mode is Mode.OPEN
         and fleet_reserve > 0
-        and load.interactive_backlog == 0
+        and load.interactive_wanting == 0
         and bool(load.batch_backlog)
     )

@@ -32,6 +32,8 @@ class Load:
     batch_oldest_run_seconds: float = 0.0
     interactive_lane_empty: bool = False
     batch_lane_empty: bool = False
+    interactive_limited: int = 0
+    """Of the interactive backlog so many wait for their rate: no slot would help them."""
 
     @property
     def batch_waits(self) -> bool:
@@ -41,13 +43,19 @@ class Load:
         return self.batch_backlog > 0
 
     @property
+    def interactive_wanting(self) -> int | None:
+        """How many interactive tasks wait for a slot; ``None`` if unknown."""
+        known = self.interactive_backlog
+        return None if known is None else max(known - self.interactive_limited, 0)
+
+    @property
     def interactive_waits(self) -> bool:
         """Whether interactive tasks wait; unknown counts as yes unless the lane came up empty."""
         if self.interactive_oldest_wait_seconds > 0:
             return True
         if self.interactive_backlog is None:
             return not self.interactive_lane_empty
-        return self.interactive_backlog > 0
+        return self.interactive_wanting != 0
 
 
 class Credits(NamedTuple):

@@ -131,7 +131,7 @@ def _why_batch(scene: Scene) -> Reason:
     first = scene.batch_goes_first
     if not first and limits.batch_ceiling <= running and limits.batch_ceiling < scene.slots:
         return Reason.GATE_PROTECTED if scene.mode is Mode.PROTECTED else Reason.CEILING
-    if not first and scene.waiting(INTERACTIVE):
+    if not first and scene.waiting(INTERACTIVE) > scene.limited_interactive:
         return Reason.INTERACTIVE_FIRST
     if scene.free <= 0:
         return Reason.SLOTS_TAKEN

@@ -314,6 +314,7 @@ class Scheduler:
             batch_oldest_run_seconds=run[BATCH],
             interactive_lane_empty=self._is_empty(INTERACTIVE, now),
             batch_lane_empty=self._is_empty(BATCH, now),
+            interactive_limited=self.lanes[INTERACTIVE].limited,
         )
 
     def backlog(self, kind: Kind, now: float) -> int | None:

@@ -33,6 +33,16 @@ def test_free_slots_are_taken_off_the_backlog(policy):
     assert policy.observe(Load(12, 5), 0.2) is Mode.PROTECTED
 
 
+def test_what_waits_for_its_rate_protects_nobody(policy):
+    """It could use no slot, and may wait for minutes."""
+    limited = Load(2, 5, interactive_limited=2)
+    assert not limited.interactive_waits
+    for tick in range(1, 20):
+        assert policy.observe(limited, tick / 10) is None
+    assert policy.observe(Load(3, 5, interactive_limited=2), 2.0) is None
+    assert policy.observe(Load(3, 5, interactive_limited=2), 2.4) is Mode.PROTECTED
+
+
 def test_the_threshold_grows_with_the_slots():
     policy = Policy(PolicySettings(), slots=20, now=0.0)
     for _ in range(20):

@@ -31,8 +31,8 @@ NEEDS = [
     for name in need.names.split()
 ]
 
-SET_BY_US = {"_brpop_sent_at"}
-"""kombu's own attributes that nobody misses where they are not there."""
+SET_BY_US = {"_brpop_sent_at", "_replace"}
+"""kombu's own attributes that nobody misses where they are not there; and one of named tuples."""
 
 
 def pool_of(name: str) -> Any:
