@@ -33,9 +33,9 @@ lint: $(VENV)/.has-test
 unit: $(VENV)/.has-test tools
 	$(PYTEST) -n logical tests/unit
 
-# Two files at a time: they mostly wait. Each has servers of its own.
+# Three files at a time: they mostly wait. Each has servers of its own.
 integration: $(VENV)/.has-test servers tools
-	$(PYTEST) -n 2 --dist loadfile $(wildcard tests/integration tests/acceptance)
+	$(PYTEST) -n 3 --dist loadfile $(wildcard tests/integration tests/acceptance)
 
 .PHONY: oldest versions
 OLDEST := .venv-oldest
