@@ -66,18 +66,30 @@ class QueuePauses:
         self._paused = frozenset(queues)
         self._c.call_soon(self.follow)
 
+    def connect(self) -> None:
+        """A new connection is about to consume: not what is paused.
+
+        What was resumed meanwhile has to wait for the loop: nobody could take its messages yet.
+        """
+        self._stop()
+        if self._to_add.keys() - self._paused:
+            self._c.call_soon(self.follow)
+
     def follow(self) -> None:
-        """Consume what is to be consumed; in the loop, or before it begins."""
+        """Consume what is to be consumed; in the loop."""
         if self._c.task_consumer is None:
             return  # the connection is lost; the next one begins with this
+        self._stop()
+        for queue in self._to_add.keys() - self._paused:
+            self._keep(queue)  # first: the connection may be lost by what comes
+            self._to_add.pop(queue)()
+
+    def _stop(self) -> None:
         for queue in self._paused & self._consumed():
             self._to_add[queue] = partial(self._add, queue)
             for name in (queue, front_of(queue)):
                 if name in self._consumed():
                     self._cancel(name)
-        for queue in self._to_add.keys() - self._paused:
-            self._keep(queue)  # first: the connection may be lost by what comes
-            self._to_add.pop(queue)()
 
     def _keep(self, queue: str) -> None:
         """Have the next connection consume it too.

@@ -179,7 +179,7 @@ class Steering:
             self.receive(self.keeping.load())
             if not self._scheduler.measuring.has_fleet:
                 self.spreading.ask_all()
-        self.queues.follow()
+        self.queues.connect()
 
     def tick(self, now: float) -> None:
         """Learn and tell, where it is time to."""

@@ -224,8 +224,14 @@ def test_a_lost_connection_is_followed_up_on_the_next():
     c.run()
     assert c.calls == []
     c.task_consumer = consumer
-    queues.follow()
+    queues.connect()
     assert c.calls == [("cancel", "b")]
+    queues.pause([])
+    c.soon.clear()  # as when the connection is lost before the loop comes to it
+    queues.connect()
+    assert c.calls == [("cancel", "b")], "nobody takes messages before the loop does"
+    c.run()
+    assert c.calls == [("cancel", "b"), ("add", "b")]
 
 
 def test_a_connection_that_is_lost_as_a_queue_is_resumed_keeps_it_from_no_later_one():
