@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from celery.worker.control import control_command, inspect_command
 
 if TYPE_CHECKING:
+    from celery_fair.steering import Order
     from celery_fair.steering.making import Wish
     from celery_fair.worker.steering import Steering
 
@@ -128,7 +129,7 @@ def _obey(state: Any, wishes: Any) -> dict[str, Any]:
         orders = [Order.of(order.as_list()) for order in orders]
     except Malformed as error:
         return {"error": str(error)}
-    refusal = steering.refusal(orders)
+    refusal = _nothing_to_pause(steering, orders) or steering.refusal(orders)
     if refusal is not None:
         return {"error": refusal}
     changes = [str(change) for change in steering.receive(orders)]
@@ -147,6 +148,20 @@ def _pausing(steering: Steering, kind: str, queue: str | None, *, on: bool) -> W
     if queue is not None and (known := steering.kind_of_queue(queue)) != kind:
         raise SettingsError([f"{queue!r} is {known} here, not {kind}: name that kind"])
     return wish
+
+
+def _nothing_to_pause(steering: Steering, orders: Iterable[Order]) -> str | None:
+    """Why a pause of a queue would stop nothing here: another worker may consume it, and tell."""
+    from celery_fair.errors import did_you_mean
+    from celery_fair.steering import pause_of
+
+    known = steering.queues.known()
+    for order in orders:
+        pause = pause_of(order.name)
+        queue = None if pause is None else pause.queue
+        if queue is not None and queue not in known and order.name not in steering.pauses:
+            return f"this worker doesn't consume {queue!r}{did_you_mean(queue, known)}"
+    return None
 
 
 def _steering(state: Any) -> Steering | None:

@@ -146,3 +146,11 @@ def test_a_queue_is_not_paused_as_one_of_another_kind(state, steering):
 def test_what_cant_be_set_live_is_told_to_nobody(name):
     scheduler = Scheduler("celery", state_url="redis://:secret@host/1", tenant_hash_key="s" * 16)
     assert Steering(scheduler).report([f"set:{name}"])["about"] == {f"set:{name}": None}
+
+
+def test_a_queue_that_is_not_consumed_here_is_refused_by_name(state, steering):
+    assert fair_pause(state, "interactive", "celry") == {
+        "error": "this worker doesn't consume 'celry'; did you mean 'celery'?"
+    }
+    steering.receive([order("pause:interactive:gone", 1.0)])
+    assert "ok" in fair_resume(state, "interactive", "gone"), "another worker has paused it"

@@ -217,3 +217,29 @@ def test_a_word_that_says_nonsense_is_no_member_and_harms_nobody(harm):
     foreign = own[:-1] + ", " + harm + "}"
     fleet.hear({"a": own, "b": foreign, "c": "[" * 4000, "d": 7}, 1.0)
     assert fleet.view(me, 1.0).workers == 1
+
+
+def test_a_word_tells_which_orders_are_known_also_to_other_fleets():
+    here, elsewhere = Fleet("a"), Fleet("b")
+    here.word(_member("a"), QUEUES)
+    board = {
+        "a": here.word(_member("a"), QUEUES, "7:abc"),
+        "b": elsewhere.word(_member("b"), ["others"], "8:def"),
+        "c": Fleet("c").word(_member("c"), QUEUES),
+    }
+    here.hear(board, 0.0)
+    assert here.versions == {"a": "7:abc", "b": "8:def", "c": ""}
+    view = here.view(_member("a"), 0.0)
+    assert view.workers == 2, "the one that serves other queues counts for nothing else"
+    here.hear({"a": board["a"]}, 1.0)
+    assert here.versions == {"a": "7:abc"}
+
+
+@pytest.mark.parametrize("orders", [5, None, ["7:abc"], {"a": 1}, "x" * 1000])
+def test_a_version_that_is_none_harms_nothing(orders):
+    town = _Town("a", "b")
+    town.speak()
+    spoken = json.loads(town.board["b"])
+    town.board["b"] = json.dumps({**spoken, "orders": orders})
+    assert town.view("a", 0.0).workers == 2
+    assert set(town.fleets["a"].versions.values()) == {""}

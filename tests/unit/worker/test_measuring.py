@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import json
 import random
 from types import SimpleNamespace
 
@@ -10,7 +11,7 @@ import pytest
 
 from celery_fair.policy import BATCH, Policy, PolicySettings
 from celery_fair.worker import measuring as module
-from celery_fair.worker.fleet import LOST_AFTER, MEMBERS_A_SECOND, Fleet
+from celery_fair.worker.fleet import LOST_AFTER, MEMBERS_A_SECOND, Fleet, digest
 from celery_fair.worker.links import Answer
 from celery_fair.worker.measuring import ALONE_SECONDS, JOIN_SECONDS, Measuring
 
@@ -287,3 +288,28 @@ def test_a_fleet_that_starts_together_causes_no_storm(monkeypatch, count, fanout
     assert most <= 3.5 * min(MEMBERS_A_SECOND, count)
     assert crowd.words_a_second(6.0, 12.0) <= 1.25 * min(MEMBERS_A_SECOND, count)
     assert {len(place.measuring.fleet._last) for place in crowd.places} == {count}
+
+
+def test_it_starts_no_batch_while_others_know_orders_that_have_not_come(place):
+    known = place.measuring.orders = SimpleNamespace(version="", is_behind=lambda: True)
+    place.speak("other")
+    place.tick()
+    place.answer(company=1)
+    place.tick()
+    place.answer(company=1)
+    assert place.policy.listening, "batch may be paused"
+    known.is_behind = lambda: False
+    place.tick(1.0)
+    place.answer(company=1)
+    assert not place.policy.listening
+
+
+def test_a_worker_with_a_kind_paused_is_of_the_fleet_of_those_who_dont_serve_it(place):
+    place.tick()
+    place.answer()
+    place.now += 2.0
+    place.measuring.tick(
+        QUEUES, place.now, interactive_empty=True, batch_empty=True, serves=QUEUES[:1]
+    )
+    spoken = json.loads(place.sensor.words[-1][1])
+    assert spoken["queues"] == digest(QUEUES[:1])

@@ -7,13 +7,16 @@ from types import SimpleNamespace
 
 import pytest
 
+from celery_fair.policy import Policy, PolicySettings
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS
 from celery_fair.steering import Pause
 from celery_fair.worker import pausing as module
 from celery_fair.worker.deadlines import Deadline, Deadlines
+from celery_fair.worker.dispatcher import Dispatcher
 from celery_fair.worker.lanes import Lane
 from celery_fair.worker.pausing import Pausing
 from celery_fair.worker.steering.queues import QueuePauses
+from celery_fair.worker.windows import Window
 
 NOW = 1000.0
 BOTH = frozenset(KINDS)
@@ -250,3 +253,53 @@ def test_a_connection_that_is_lost_as_a_queue_is_resumed_keeps_it_from_no_later_
         c.run()
     assert set(c.app.amqp.queues.consume_from) == {"celery", "b"}
     assert queues.stopped == []
+
+
+# What a lane is granted
+
+
+class Full:
+    """A pool that takes no work; nothing is to be started here."""
+
+    one_task_a_turn = False
+
+    def is_running(self):
+        return False
+
+    def when_freed(self, pump, wake):
+        return pump
+
+
+@pytest.fixture
+def dispatcher():
+    policy = Policy(PolicySettings(reserve=1), slots=2, now=0.0)
+    made = Dispatcher(policy, Full(), None, lambda *_: None, lambda queue: BATCH)
+    lanes = {kind: Lane(kind, now=0.0, scheduled_limit=100) for kind in KINDS}
+    made.connect(lanes, {kind: Window(lane, None) for kind, lane in lanes.items()})
+    return made
+
+
+def pause(dispatcher, *kinds):
+    dispatcher.pausing.change(dispatcher.lanes, frozenset(kinds), NONE)
+    dispatcher.policy.pause(kinds, 1.0)
+    dispatcher.grant()
+
+
+def test_slots_that_autoscale_may_add_give_a_paused_kind_no_credit(dispatcher):
+    dispatcher.spare = 6
+    dispatcher.grant()
+    assert all(lane.credit > 0 for lane in dispatcher.lanes.values())
+    pause(dispatcher, BATCH)
+    assert dispatcher.lanes[BATCH].credit == 0
+    assert dispatcher.lanes[INTERACTIVE].credit > 0
+    pause(dispatcher)
+    assert dispatcher.lanes[BATCH].credit > 0
+
+
+def test_nobody_looks_for_what_is_overdue_in_a_paused_lane(dispatcher):
+    dispatcher.probing.deadlines = Deadlines({BATCH: 1.0, INTERACTIVE: 1.0})
+    for lane in dispatcher.lanes.values():
+        lane.doubtful = True
+    pause(dispatcher, BATCH)
+    dispatcher.probing.look(dispatcher.lanes, 1000.0)
+    assert dispatcher.probing.kinds == {INTERACTIVE}
