@@ -62,8 +62,9 @@ def _running(scheduler: Scheduler, id: str) -> Iterator[dict[str, Any]]:
 
 
 def _held(scheduler: Scheduler, id: str) -> Iterator[dict[str, Any]]:
-    for kind, lane in scheduler.lanes.items():
-        every = list(lane)
+    lines = [(kind, line) for kind, lane in scheduler.lanes.items() for line in (lane, lane.aside)]
+    for kind, line in lines:
+        every = list(line)
         for held in every:
             if _is(held.request, id):
                 nth = sum(other < held for other in every) + 1
