@@ -45,8 +45,13 @@ class Outcome:
     orders: Sequence[Order] = ()
     after: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     refusals: Mapping[str, str] = field(default_factory=dict)
-    missing: Sequence[str] = ()
-    """Workers that were named, and haven't answered."""
+    named: Sequence[str] = ()
+    """Workers that were named; without any, all are meant that run celery-fair."""
+
+    @property
+    def missing(self) -> list[str]:
+        """Workers that were named, and haven't answered."""
+        return sorted(set(self.named) - self.answers.reports.keys() - self.answers.silent.keys())
 
     @property
     def lines(self) -> list[Line]:
@@ -71,7 +76,7 @@ class Outcome:
     @property
     def not_in_force(self) -> dict[str, str]:
         """Workers that have noted a pause or a drain, and don't follow it; and why."""
-        if all(wish.name.startswith("set:") for wish in self.wishes):
+        if not any(wish.on and not wish.name.startswith("set:") for wish in self.wishes):
             return {}
         nodes = [node for node in self.targets if node in self.after]
         said = {node: self.after[node]["not_in_force"] for node in nodes}
@@ -87,9 +92,12 @@ class Outcome:
 
     @property
     def done(self) -> bool:
-        """Whether it is so everywhere by now."""
-        troubles = (self.refusals, self.missing, self.lost, self.overruled)
-        return not any(troubles) and self.agree
+        """Whether it is so everywhere by now, of those that were meant."""
+        plain = [node for node in self.named if node in self.answers.silent]
+        troubles = (
+            self.refusals, self.missing, self.lost, self.overruled, self.not_in_force, plain,
+        )  # fmt: skip
+        return bool(self.targets) and not any(troubles) and self.agree
 
 
 def give(
@@ -118,11 +126,10 @@ def give(
     said = _ask(app, timeout_seconds, orders=proposals, check=True, about=about)
     answers = _answers(said)
     targets = [node for node in answers.reports if not destination or node in destination]
-    outcome = Outcome(wishes, answers, targets)
+    outcome = Outcome(wishes, answers, targets, named=list(destination or ()))
     if not targets:
         return outcome
     outcome.wishes = wishes = check(answers) or wishes
-    outcome.missing = sorted(set(destination or ()) - set(targets) - answers.silent.keys())
     reports = answers.reports
     outcome.refusals = {n: reports[n]["refusal"] for n in targets if reports[n]["refusal"]}
     if outcome.refusals:

@@ -34,6 +34,13 @@ def tell(app: Any, outcome: Outcome, timeout: float, destination: Any, *, as_jso
 
 
 def _nobody(app: Any, answers: Answers, timeout: float, destination: Sequence[str] | None) -> None:
+    plain = [node for node in destination or () if node in answers.silent]
+    if plain:
+        raise CeleryCommandException(
+            f"{', '.join(plain)}: no celery-fair runs there, so that no order reaches it: call "
+            f"Fair(app) where the app is made, and restart the worker.",
+            EX_NOT_DONE,
+        )
     if destination and answers.reports:
         names = list(answers.reports)
         hint = did_you_mean(destination[0], names) or f"; {', '.join(names[:5])} do"
@@ -86,7 +93,7 @@ def _troubles(outcome: Outcome) -> Iterator[str]:
         yield "! Nothing was changed, in no worker."
     for node, why in outcome.not_in_force.items():
         yield f"! {node} has noted it, and doesn't follow: {why}."
-    for node in outcome.missing:
+    for node in outcome.missing if outcome.orders else ():
         yield f"! {node} doesn't answer: it follows when it is back, if another worker can tell it."
     for node in outcome.lost:
         yield f"! {node} has answered, and then no more: look again with `fair settings`."

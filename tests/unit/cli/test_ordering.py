@@ -176,6 +176,20 @@ def test_a_plain_worker_is_no_obstacle_and_is_named(site):
     assert "! old@host works without celery-fair, and goes on: plain Celery" in done.output
 
 
+def test_unless_it_was_named(site):
+    workers = site(Worker("w1@host"), plain=["old@host"])
+    done = workers.run("pause", "batch", "-d", "w1@host,old@host")
+    assert done.exit_code == 1
+    assert site.run("pause", "batch", "-d", "w1@host").exit_code == 0
+
+
+def test_one_that_was_named_alone_is_not_said_to_be_silent(site):
+    done = site(Worker("w1@host"), plain=["old@host"]).run("drain", "old@host")
+    assert done.exit_code == 1
+    assert "doesn't answer" not in done.output
+    assert "old@host: no celery-fair runs there" in done.output
+
+
 def test_without_any_other_there_is_nobody_to_tell(site):
     done = site(plain=["old@host"]).run("pause", "batch")
     assert done.exit_code == 1
@@ -188,9 +202,20 @@ def test_without_a_worker_it_is_said_in_one_sentence(site):
     assert "No worker answered within 1 s" in done.output
 
 
+@pytest.mark.parametrize("named", [(), ("-d", "w9@host")])
+def test_what_nobody_was_told_is_not_done(site, named):
+    workers = site(Worker("w1@host")) if named else site()
+    said, _ = json.JSONDecoder().raw_decode(workers.run("pause", "batch", "--json", *named).output)
+    assert not said["done"]
+    assert said["no_answer"] == list(named[1:])
+
+
 def test_one_that_only_observes_has_noted_it(site):
     done = site(Worker("w1@host", not_in_force="it only observes")).run("pause", "batch")
     assert "! w1@host has noted it, and doesn't follow: it only observes." in done.output
+    assert done.exit_code == 1, "it starts batch all the same"
+    resumed = site.run("resume", "batch")
+    assert (resumed.exit_code, "noted" in resumed.output) == (0, False), "nothing is paused there"
     settings = site(Worker("w1@host", not_in_force="it only observes")).run("set", "reserve=1")
     assert "noted" not in settings.output, "settings count there too"
 
