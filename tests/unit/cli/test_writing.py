@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import sys
+from functools import partial
 
+import click
 import pytest
 
 from celery_fair.cli.writing import IN_ASCII, write_with_any_encoding
@@ -14,11 +16,11 @@ from celery_fair.cli.writing import IN_ASCII, write_with_any_encoding
 def written(monkeypatch):
     """``written(text, encoding)``: the bytes that come of printing it."""
 
-    def written(text, encoding):
+    def written(text, encoding, write=partial(print, end="", flush=True)):
         raw = io.BytesIO()
         monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding))
         write_with_any_encoding()
-        print(text, end="", flush=True)
+        write(text)
         return raw.getvalue()
 
     return written
@@ -30,6 +32,11 @@ def test_unicode_is_written_as_it_is(written):
 
 def test_ascii_has_signs_that_look_alike_in_as_many_columns(written):
     assert written("≤ 5 ms – … ▁█", "ascii") == b"< 5 ms - . 18"
+
+
+def test_click_takes_no_ascii_for_a_mistake_and_writes_no_unicode_to_it(written):
+    assert written("0.2 → 0.3", "ascii", partial(click.echo, nl=False)) == b"0.2 > 0.3"
+    assert written("0.2 → 0.3", "utf-8", partial(click.echo, nl=False)).decode() == "0.2 → 0.3"
 
 
 def test_what_has_no_like_is_a_question_mark(written):
