@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 from celery.bin.base import CLIContext
@@ -52,27 +52,29 @@ def drain(
         obj.app, [draining(0.0, on=not undo)],
         destination=[worker], timeout_seconds=timeout, check=of_this_process,
     )  # fmt: skip
-    tell(obj.app, outcome, timeout, [worker], as_json=as_json)
+    tell(obj, outcome, timeout, [worker], as_json=as_json)
     if wait and not undo:
-        _wait(obj.app, worker, timeout, quiet=as_json)
+        _wait(obj, worker, timeout, quiet=as_json)
 
 
-def _wait(app: Any, worker: str, timeout: float, *, quiet: bool) -> None:
+def _wait(obj: CLIContext, worker: str, timeout: float, *, quiet: bool) -> None:
     from celery_fair.cli.ordering_text import words
     from celery_fair.cli.remote import ask
+    from celery_fair.cli.rows import plain
+    from celery_fair.cli.status import console
     from celery_fair.steering import DRAIN
 
-    said, missed = "", 0
+    out, said, missed = console(obj), "", 0
     while missed < GONE_LOOKS:
         replies = ask(
-            app, "fair_order", timeout_seconds=timeout, destination=[worker],
+            obj.app, "fair_order", timeout_seconds=timeout, destination=[worker],
             limit=1, arguments={"about": [DRAIN]},
         )  # fmt: skip
         state = replies.get(worker, {}).get("about", {}).get(DRAIN)
         missed = missed + 1 if state is None else 0
         if state is not None and words(state) != said and not quiet:
             said = words(state)
-            click.echo(f"  {worker}  {said}")
+            plain(out, f"  {worker}  {said}")
         if isinstance(state, str):
             raise CeleryCommandException(f"{worker} is not drained any more.", EX_GONE)
         if isinstance(state, dict) and state["done"]:

@@ -47,7 +47,7 @@ def mode(
         obj.app, [assigning("mode", mode)],
         destination=destination, timeout_seconds=timeout, keep=keep,
     )  # fmt: skip
-    tell(obj.app, outcome, timeout, destination, as_json=as_json)
+    tell(obj, outcome, timeout, destination, as_json=as_json)
     _wait(obj.app, outcome, mode, timeout)
 
 

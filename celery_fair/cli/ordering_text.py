@@ -7,12 +7,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import click
+from celery.bin.base import CLIContext
 from celery.exceptions import CeleryCommandException
 from celery.platforms import EX_UNAVAILABLE
 
 from celery_fair.cli.ordering import Outcome
 from celery_fair.cli.overview import Answers
-from celery_fair.cli.status import fail_without_reports
+from celery_fair.cli.rows import plain
+from celery_fair.cli.status import console, fail_without_reports
 from celery_fair.errors import did_you_mean
 from celery_fair.steering import pause_of, setting_of
 
@@ -20,24 +22,27 @@ EX_NOT_DONE: Final = 1
 """A worker refused, didn't answer, or follows the order of somebody else."""
 
 
-def tell(app: Any, outcome: Outcome, timeout: float, destination: Any, *, as_json: bool) -> None:
+def tell(
+    obj: CLIContext, outcome: Outcome, timeout: float, destination: Any, *, as_json: bool
+) -> None:
     """Write it, and end with another exit code if it isn't so everywhere."""
     if as_json:
         click.echo(json.dumps(as_object(outcome), indent=2))
     else:
+        out = console(obj)
         for line in lines(outcome):
-            click.echo(line)
+            plain(out, line)
     if not outcome.targets:
-        _nobody(app, outcome.answers, timeout, destination)
+        _nobody(obj.app, outcome.answers, timeout, destination)
     if not outcome.done:
         raise CeleryCommandException("It is not so everywhere, as said above.", EX_NOT_DONE)
 
 
 def _nobody(app: Any, answers: Answers, timeout: float, destination: Sequence[str] | None) -> None:
-    plain = [node for node in destination or () if node in answers.silent]
-    if plain:
+    without = [node for node in destination or () if node in answers.silent]
+    if without:
         raise CeleryCommandException(
-            f"{', '.join(plain)}: no celery-fair runs there, so that no order reaches it: call "
+            f"{', '.join(without)}: no celery-fair runs there, so that no order reaches it: call "
             f"Fair(app) where the app is made, and restart the worker.",
             EX_NOT_DONE,
         )

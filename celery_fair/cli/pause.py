@@ -75,7 +75,7 @@ def _order(
         keep=keep,
         check=lambda answers: _check_queue(answers, kind, queue),
     )
-    tell(obj.app, outcome, timeout, destination, as_json=as_json)
+    tell(obj, outcome, timeout, destination, as_json=as_json)
 
 
 def _check_queue(answers: Answers, kind: str, queue: str | None) -> None:

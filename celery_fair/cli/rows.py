@@ -19,6 +19,12 @@ def sentence(console: Console, text: str | Text, style: str = "", indent: int = 
     _lines(console, margin, margin, text, style)
 
 
+def plain(console: Console, text: str) -> None:
+    """A line that brings its margin, which the lines that it takes further have too."""
+    margin = len(text) - len(text.lstrip(" "))
+    sentence(console, text[margin:], indent=margin)
+
+
 def rows_of(console: Console, rows: Sequence[tuple[str, str]]) -> None:
     """A label before its first sentence, and each sentence in a column of its own."""
     width = max((len(label) for label, _ in rows), default=0)

@@ -55,7 +55,7 @@ def set_(
         obj.app, _wishes(obj.app, assignments, unset),
         destination=destination, timeout_seconds=timeout, keep=keep,
     )  # fmt: skip
-    tell(obj.app, outcome, timeout, destination, as_json=as_json)
+    tell(obj, outcome, timeout, destination, as_json=as_json)
 
 
 def _wishes(app: Any, assignments: Sequence[str], unset: Sequence[str]) -> list[Wish]:

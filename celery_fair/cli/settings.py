@@ -42,7 +42,8 @@ def settings(
     """
     from celery_fair.cli.overview import Answers, reason
     from celery_fair.cli.remote import ask
-    from celery_fair.cli.status import fail_without_reports
+    from celery_fair.cli.rows import plain
+    from celery_fair.cli.status import console, fail_without_reports
 
     replies = ask(obj.app, "fair_settings", timeout_seconds=timeout, destination=destination)
     known = {n: r for n, r in sorted(replies.items()) if isinstance(r, dict) and "settings" in r}
@@ -54,8 +55,9 @@ def settings(
         told = {n: {k: v._asdict() for k, v in by_node.items()} for n, by_node in found.items()}
         click.echo(json.dumps({"settings": told, "without_celery_fair": silent}, indent=2))
     else:
+        out = console(obj)
         for line in lines(found, known, diff=diff):
-            click.echo(line)
+            plain(out, line)
     fail_without_reports(obj.app, Answers(known, silent), timeout, destination)
     if diff and found:
         click.get_current_context().exit(1)

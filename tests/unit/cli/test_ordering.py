@@ -118,6 +118,17 @@ def test_all_workers_are_told_and_asked_again(site):
     assert [limit for _, limit, _ in site.asked] == [None, 2, 2], "no waiting for answers known of"
 
 
+def test_lines_are_filled_to_a_narrow_terminal(site, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "46")
+    done = site(Worker("w1@host")).run("pause", "batch")
+    assert done.output == (
+        "batch\n"
+        "  w1@host  running → paused\n"
+        "Lasts while a worker is left that knows it;\n"
+        "--keep keeps it over restarts.\n"
+    )
+
+
 def test_an_order_names_who_has_given_it(site):
     site(Worker("w1@host")).run("set", "batch_share=0.3")
     (order,) = site.workers["w1@host"].orders

@@ -11,12 +11,14 @@ import pytest
 
 from celery_fair.cli.writing import IN_ASCII, write_with_any_encoding
 
+print_it = partial(print, end="", flush=True)
+
 
 @pytest.fixture
 def written(monkeypatch):
     """``written(text, encoding)``: the bytes that come of printing it."""
 
-    def written(text, encoding, write=partial(print, end="", flush=True)):
+    def written(text, encoding, write=print_it):
         raw = io.BytesIO()
         monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding))
         write_with_any_encoding()
