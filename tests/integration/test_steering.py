@@ -22,6 +22,7 @@ from tests.brokers.broker import Broker
 from tests.brokers.waiting import wait_until
 
 APP = "tests.apps.mixed"
+KEPT = "_celery_fair.orders"
 PAUSED = {"kind": "batch", "queue": None}
 
 
@@ -136,7 +137,7 @@ def _pops(client):
 
 
 def test_workers_learn_what_they_have_missed_and_kept_orders_outlive_them_all(
-    start_worker, app, journal, steering, fair
+    start_worker, app, journal, control, steering, fair, redis_client
 ):
     first = start_worker(APP)
     done = fair("pause", "batch", "--json")
@@ -147,16 +148,15 @@ def test_workers_learn_what_they_have_missed_and_kept_orders_outlive_them_all(
     wait_until(lambda: paused(steering, "w2@test") == [PAUSED], "the second has learnt")
     assert steering("w2@test")["version"] == steering("w1@test")["version"]
     assert not begun(journal, "b")
-    kept = fair("set", "protect_backlog=7", "--keep")
+    kept = fair("pause", "batch", "--keep")
     assert kept.exit_code == 0, kept.output
-    fair("pause", "batch", "--keep")
     for worker in (first, second):
         worker.kill()
     first.start()
     assert paused(steering) == [PAUSED]
-    assert steering()["settings"]["protect_backlog"]["value"] == 7
     assert not begun(journal, "b")
-    assert fair("resume", "batch").exit_code == 0
+    control("fair_resume", kind="batch")
+    wait_until(lambda: "false, " in "".join(redis_client.hvals(KEPT)), "the end of it is kept")
     journal.wait_finished(*labels("b", 5))
 
 
