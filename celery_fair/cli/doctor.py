@@ -124,6 +124,7 @@ def _explain(obj: CLIContext, ids: Sequence[str], *, as_json: bool) -> None:
 
 
 def _show(obj: CLIContext, found: Sequence[Finding], *, live: bool) -> None:
+    from celery_fair.cli.rows import sentence
     from celery_fair.cli.status import console
     from celery_fair.doctor import SEVERITIES
 
@@ -136,19 +137,16 @@ def _show(obj: CLIContext, found: Sequence[Finding], *, live: bool) -> None:
         if (number := sum(finding.severity == severity for finding in found))
     ]
     where = "the app and its workers" if live else "the app alone"
-    out.print(f"{', '.join(counts) or 'Nothing found'}; looked at {where}.")
+    sentence(out, f"{', '.join(counts) or 'Nothing found'}; looked at {where}.")
 
 
 def _entry(out: Console, about: Finding | Rule, text: str, reasons: tuple[str, str] | None) -> None:
     """A finding or a rule: one line, and under it why and the cure."""
-    from rich.padding import Padding
-    from rich.table import Table
     from rich.text import Text
 
+    from celery_fair.cli.rows import rows_of, sentence
+
     head = (f"{about.id} {about.severity}", STYLES[about.severity])
-    out.print(Text.assemble(head, f"  {text}"))
-    grid = Table.grid(padding=(0, 2, 0, 0))
-    for name, reason in zip(("why", "cure"), reasons or (), strict=False):
-        grid.add_row(Text(name, "dim"), Text(reason))
-    if reasons:
-        out.print(Padding(grid, (0, 0, 0, 5), expand=False))
+    sentence(out, Text.assemble(head, f"  {text}"))
+    if reasons is not None:
+        rows_of(out, list(zip(("why", "cure"), reasons, strict=True)), indent=5)

@@ -49,10 +49,10 @@ DOCTOR: Final = """\
 $ celery -A shop fair doctor
 F001 warning  1 task has no kind: shop.answer
      why   Called from outside a task they are interactive (default_kind);
-     bulk work among them stands in the way of people.
+           bulk work among them stands in the way of people.
      cure  Say it where they are made, @fair_task(kind=…), or by name,
-     kinds={"reports.*": "batch"}; kinds={"*": "interactive"} as the last
-     entry says that the default is meant.
+           kinds={"reports.*": "batch"}; kinds={"*": "interactive"} as the
+           last entry says that the default is meant.
 1 warning; looked at the app and its workers.
 """
 

@@ -25,13 +25,14 @@ def plain(console: Console, text: str) -> None:
     sentence(console, text[margin:], indent=margin)
 
 
-def rows_of(console: Console, rows: Sequence[tuple[str, str]]) -> None:
+def rows_of(console: Console, rows: Sequence[tuple[str, str]], indent: int = 2) -> None:
     """A label before its first sentence, and each sentence in a column of its own."""
     width = max((len(label) for label, _ in rows), default=0)
     shown = ""
     for label, text in rows:
         first = "" if label == shown else label
-        _lines(console, f"  {first:<{width}}  ", " " * (width + 4), text)
+        margin = " " * indent
+        _lines(console, f"{margin}{first:<{width}}  ", " " * (indent + width + 2), text)
         shown = label
 
 

@@ -80,3 +80,9 @@ def test_what_is_copied_from_a_terminal_has_no_blanks_at_the_ends(shown):
 def test_an_output_in_ascii_gets_ascii(shown, view):
     assert shown(*view, charset="ascii").isascii()
     assert not shown(*view).isascii(), "there is something to write otherwise"
+
+
+@pytest.mark.parametrize("columns", [46, 80])
+def test_nor_has_what_the_doctor_says(shown, columns):
+    said = shown("doctor", "F001", "F103", COLUMNS=str(columns)).splitlines()
+    assert [line for line in said if line != line.rstrip() or len(line) > columns] == []
