@@ -27,7 +27,9 @@ class Meter:
         self.interactive.oldest = load.interactive_oldest_run_seconds
         self.batch.oldest = load.batch_oldest_run_seconds
         self.interactive_rate = self.starts.per_second(now, memory)
-        both = load.batch_waits and (load.interactive_waits or interactive > 0)
+        # Unknown is a yes only to a kind that has been seen: nothing is owed to what never came.
+        seen = load.batch_backlog is not None or batch + self.batch.count > 0
+        both = seen and load.batch_waits and (load.interactive_waits or interactive > 0)
         self.received.tick(now, batch if both else None, slots)
 
     def traffic(self, place: Place, slots: int, running_batch: int) -> Traffic:

@@ -169,3 +169,12 @@ def test_the_share_received_counts_the_time_in_which_both_wanted_slots():
     assert policy.view(10.0).share_received == pytest.approx(0.25)
     policy.observe(Load(0, 0), 20.0)
     assert policy.view(20.0).share_received == pytest.approx(0.25)
+
+
+def test_batch_that_nobody_has_seen_has_received_no_part_not_even_none():
+    policy = worker(4, interactive=3)
+    policy.observe(Load(9, None), 10.0)
+    assert policy.view(10.0).share_received is None
+    policy.start(BATCH, 10.0)
+    policy.observe(Load(9, None), 20.0)
+    assert policy.view(20.0).share_received == pytest.approx(0.25), "seen, and not counted"
