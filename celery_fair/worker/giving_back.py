@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import math
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from functools import partial
@@ -14,6 +16,11 @@ from celery_fair.worker import internals, telling
 from celery_fair.worker.lanes import Held, Lane
 from celery_fair.worker.probing import Probing
 from celery_fair.worker.windows import Window
+
+logger = logging.getLogger(__name__)
+
+REFUSED_SECONDS = 5.0
+"""After so long a broker that refuses to take a message back is tried again."""
 
 
 class GivingBack:
@@ -28,6 +35,7 @@ class GivingBack:
         self.observers = Observers()
         self._lock = lock
         self._probing = probing
+        self._refused_until = -math.inf
 
     def overdue(
         self,
@@ -38,21 +46,44 @@ class GivingBack:
     ) -> None:
         """Return what was held for so long; after the longest also what goes back at some cost."""
         now = monotonic()
-        for kind, lane in lanes.items():
+        for kind, lane in lanes.items() if now >= self._refused_until else ():
             window = windows[kind]
             takes = partial(_must_go_back, window, now - longest_seconds)
             with self._lock:
                 # What is paused waits at the broker: there is nothing here that it waits for.
                 overdue = lane.take_held_before(now if lane.paused else now - hold_seconds, takes)
-                overdue += lane.take_aside_before(now, takes)
+                aside = lane.take_aside_before(now, takes)
             # Each goes before the last, where it goes to the front: the oldest must be the last.
-            for held in sorted(overdue, reverse=window.gives_back_to_the_front):
+            turned = window.gives_back_to_the_front
+            refused = self._return_all(kind, sorted(overdue, reverse=turned))
+            refused_aside = self._return_all(kind, sorted(aside, reverse=turned))
+            with self._lock:
+                lane.hold_again(refused, refused_aside)
+
+    def _return_all(self, kind: Kind, found: list[Held]) -> list[Held]:
+        """Return those that the broker doesn't take now: a full Redis, say."""
+        for number, held in enumerate(found):
+            try:
                 self._return(kind, held)
+            except Exception as error:
+                message = internals.message_of(held.request)
+                if internals.is_connection_lost(message, error):
+                    raise
+                internals.remember_request(held.request)
+                self._refused_until = monotonic() + REFUSED_SECONDS
+                logger.warning(
+                    "celery-fair: the broker takes back nothing now (%r); %d %s tasks wait here",
+                    error,
+                    len(found) - number,
+                    kind,
+                )
+                return found[number:]
+        return []
 
     def _return(self, kind: Kind, held: Held) -> None:
         internals.forget_request(held.request)
-        self._probing.deadlines.gave_back(held.request.id)
         internals.return_to_broker(internals.message_of(held.request))
+        self._probing.deadlines.gave_back(held.request.id)
         self.counts[kind] += 1
         if "given_back" in self.observers.hooks:
             self.observers.tell("given_back", telling.of_held(kind, held))

@@ -29,7 +29,8 @@ class Need(NamedTuple):
 
 EVERYWHERE = (
     Need("celery.worker.state",
-         "active_requests reserved_requests requests revoked revoked_stamps task_ready",
+         "active_requests reserved_requests requests revoked revoked_stamps task_ready "
+         "task_reserved",
          "the books in which slots are looked up"),
     Need("celery.worker.state", "should_stop", "not to start anything during a shutdown"),
     Need("celery.worker.request:Request",

@@ -214,6 +214,12 @@ class Lane:
             self.aside = [h for h in self.aside if h in left]
         return found
 
+    def hold_again(self, found: list[Held], aside: list[Held]) -> None:
+        """Hold what was taken, and couldn't go where it was to go; the latter of paused queues."""
+        if found:
+            self.held = sorted([*self.held, *found])
+        self.aside += aside
+
     def set_aside(self, is_paused: Callable[[Held], bool]) -> None:
         """Put aside what is held of paused queues, and hold again what is so no longer."""
         every = [*self.held, *self.aside]

@@ -102,6 +102,12 @@ def forget_request(request: Any) -> None:
     state.task_ready(request)
 
 
+def remember_request(request: Any) -> None:
+    """Put a request that could not go back into Celery's books again."""
+    request.acknowledged = False
+    state.task_reserved(request)
+
+
 def drop_copy(request: Any, other: Any) -> None:
     """Acknowledge a request whose task another message runs, and touch nothing that is the task's.
 

@@ -75,6 +75,11 @@ def is_redelivered(message: Any) -> bool:
     return bool((message.delivery_info or {}).get("redelivered"))
 
 
+def is_connection_lost(message: Any, error: Exception) -> bool:
+    """Whether an error is the end of a message's connection, and no refusal of its broker."""
+    return isinstance(error, message.channel.connection.client.connection_errors)
+
+
 def return_to_broker(message: Any) -> None:
     """Give an unacknowledged message back, to the *front* of its queue where there is a choice.
 
