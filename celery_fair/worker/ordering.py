@@ -88,7 +88,7 @@ def fair_order(
     **_: Any,
 ) -> dict[str, Any]:
     """Take orders that were made elsewhere, or only say whether they could be followed."""
-    from celery_fair.steering import Malformed, Order
+    from celery_fair.steering import Malformed, Order, Orders
 
     steering = _steering(state)
     if steering is None:
@@ -100,7 +100,8 @@ def fair_order(
         return {"error": str(error)}
     refusal = steering.refusal(read) if check else None
     changes = [] if check else steering.receive(read, counter)
-    steering.spreading.told()
+    if not check and Orders(read, counter).version == steering.orders.version:
+        steering.spreading.told()  # all that is known here, to whoever asks
     return {
         **steering.report(about),
         "refusal": refusal,

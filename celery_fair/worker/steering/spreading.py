@@ -54,7 +54,7 @@ class Spreading:
         self._is_asked = True
 
     def told(self) -> None:
-        """Orders have come."""
+        """All of the orders have come, as an answer to whoever has asked."""
         self._was_told = True
 
     def ask_all(self) -> None:

@@ -14,9 +14,10 @@ from celery_fair.policy.kinds import BATCH, INTERACTIVE
 from celery_fair.settings import FairSettings
 from celery_fair.steering import EVERYBODY, Order, Orders
 from celery_fair.worker.deadlines import Deadlines
-from celery_fair.worker.ordering import fair_pause, fair_resume
+from celery_fair.worker.ordering import fair_order, fair_pause, fair_resume
 from celery_fair.worker.pausing import Pausing
 from celery_fair.worker.steering import Steering
+from celery_fair.worker.steering.spreading import Spreading
 
 SLOTS = 4
 
@@ -154,3 +155,21 @@ def test_a_queue_that_is_not_consumed_here_is_refused_by_name(state, steering):
     }
     steering.receive([order("pause:interactive:gone", 1.0)])
     assert "ok" in fair_resume(state, "interactive", "gone"), "another worker has paused it"
+
+
+def test_who_asks_is_answered_though_a_command_asks_meanwhile(state, steering):
+    """Only another worker's answer, with all that is known here, makes this one's needless."""
+    told = []
+    steering.spreading = Spreading("w1@test", lambda command, *_: told.append(command))
+    steering.receive([order("pause:batch"), order("pause:interactive")])
+    news = order("pause:batch", counter=2).as_list()
+    every = [one.as_list() for one in steering.orders]
+    for number, asked in enumerate([
+        {"about": ["pause:batch"]}, {"orders": [news], "check": True}, {"orders": every},
+    ]):  # fmt: skip
+        steering.spreading.asked()
+        steering.spreading.tick(steering.orders, 10.0 * number)
+        fair_order(state, **asked)
+        for tenths in range(3):
+            steering.spreading.tick(steering.orders, 10.0 * number + tenths / 10)
+    assert told == ["fair_order"] * 2
