@@ -48,7 +48,9 @@ class Deadlines:
         self.are_declared = any(seconds is not None for seconds in of_kind.values())
         """Whether a task may have one though its call says nothing."""
         self.pauses: Sequence[Pause] = ()
-        """The last pause of each kind and queue: waiting for its end is no wait for a slot."""
+        """Of kinds and queues, the last ones, in the order in which they began: waiting for their
+        end is no wait for a slot.
+        """
 
     def reconfigure(self, of_kind: Mapping[Kind, float | None]) -> None:
         """Allow each kind another wait, from the next message on."""
@@ -106,16 +108,14 @@ class Deadlines:
         return Deadline(now + seconds - waited_seconds, seconds)
 
     def _paused_seconds(self, kind: Kind, message: Any, waited_seconds: float) -> float:
-        """How much of a wait until now was in a pause; of several, the longest."""
+        """How much of a wait until now was in a pause; what two have in common counts once."""
         now, queue = time.time(), queue_of(message)
-        return max(
-            (
-                pause.overlap(now - waited_seconds, now)
-                for pause in self.pauses
-                if (pause.queue is None and pause.kind == kind) or pause.queue == queue
-            ),
-            default=0.0,
-        )
+        seconds, until = 0.0, now - waited_seconds
+        for pause in self.pauses:
+            if (pause.queue is None and pause.kind == kind) or pause.queue == queue:
+                seconds += pause.overlap(until, now)
+                until = max(until, now if pause.ended is None else min(pause.ended, now))
+        return seconds
 
     def gave_back(self, id: str) -> None:
         """A message goes back to the broker, and has not run here."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from operator import attrgetter
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final
 
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+ENDED: Final = 20
+"""Pauses that are over and remembered, beside the last one of each kind and queue."""
 RECENT: Final = 10
 """Changes that are told of in the facts."""
 
@@ -64,6 +67,8 @@ class Steering:
         self.recent: deque[Change] = deque(maxlen=RECENT)
         self.pauses: Mapping[str, Pause] = {}
         """The last pause of each kind and queue that ever was paused, by the order's name."""
+        self._ended: deque[Pause] = deque(maxlen=ENDED)
+        """Pauses before those: what has waited since then has waited for their end too."""
         self.drain: Order | None = None
         """The order to take no more work, while it is in force."""
         self.on_settings: list[Callable[[FairSettings], None]] = []
@@ -231,6 +236,9 @@ class Steering:
         self.pauses = {**before, **{name: span for name, span in spans.items() if span is not None}}
         if self.pauses == before:
             return []
+        for name, pause in before.items():
+            if (began := self.pauses[name].began) > pause.began:  # its end may have been missed
+                self._ended.append(pause._replace(ended=pause.ended or began))
         changes = [
             change
             for name, pause in self.pauses.items()
@@ -269,12 +277,13 @@ class Steering:
         applying.pause(self._scheduler, stopped, self.queues.keys(), self._spans())
 
     def _spans(self) -> list[Pause]:
-        """The last pause of each kind, and of each routing key: a front has its own."""
-        return [
+        """The last pauses of each kind, and of each routing key: a front has its own."""
+        spans = [
             pause._replace(queue=key)
-            for pause in self.pauses.values()
-            for key in ([None] if pause.queue is None else sorted(self.queues.keys_of(pause.queue)))
+            for pause in (*self._ended, *self.pauses.values())
+            for key in ([None] if pause.queue is None else self.queues.keys_of(pause.queue))
         ]
+        return sorted(spans, key=attrgetter("began"))
 
 
 def _changed(name: str, before: Pause | None, pause: Pause) -> list[Change]:

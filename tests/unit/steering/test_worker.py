@@ -89,6 +89,17 @@ def test_a_retry_in_the_front_of_a_queue_has_not_waited_while_that_was_paused(sc
     assert deadline.at == pytest.approx(10.0, abs=1.0)
 
 
+def test_who_is_paused_again_soon_after_has_waited_in_neither_pause(scheduler, steering):
+    now = time.time()
+    for counter, (on, at) in enumerate([(True, 100), (False, 50), (True, 48), (False, 2)], start=1):
+        began = now - (100 if at >= 50 else 48)
+        steering.receive([order("pause:batch", began, on=on, counter=counter, at=now - at)])
+    message = SimpleNamespace(delivery_info={"routing_key": "celery.batch"})
+    of = scheduler.dispatcher.probing.deadlines.of
+    deadline = of(BATCH, "summarize", "an-id", message, None, 101.0, 0.0)
+    assert deadline.at == pytest.approx(10.0 - 5.0, abs=1.0)
+
+
 def test_an_order_that_could_not_be_followed_stands_in_the_way_of_no_other(steering):
     steering.receive([order("set:reserve", 9)])
     assert "at most" in steering.live.refused["reserve"]

@@ -113,9 +113,9 @@ def test_the_lanes_of_the_next_connection_are_told(lanes, clock):
 # Messages that come after a pause
 
 
-def waited(pause, seconds, queue="b", kind=BATCH):
+def waited(pauses, seconds, queue="b", kind=BATCH):
     deadlines = Deadlines({BATCH: 10.0, INTERACTIVE: 10.0})
-    deadlines.pauses = [pause]
+    deadlines.pauses = pauses
     message = SimpleNamespace(delivery_info={"routing_key": queue})
     deadline = deadlines.of(kind, "a", "an-id", message, None, seconds, NOW)
     return round(10.0 - (deadline.at - NOW), 1)
@@ -123,16 +123,24 @@ def waited(pause, seconds, queue="b", kind=BATCH):
 
 def test_time_in_a_pause_does_not_count_as_waiting():
     now = time.time()
-    assert waited(Pause(BATCH, None, "ann", now - 50, now - 10), 60) == 20.0
-    assert waited(Pause(BATCH, None, "ann", now - 50), 60) == 10.0, "it lasts"
-    assert waited(Pause(BATCH, None, "ann", now - 50, now - 40), 5) == 5.0, "before its time"
+    assert waited([Pause(BATCH, None, "ann", now - 50, now - 10)], 60) == 20.0
+    assert waited([Pause(BATCH, None, "ann", now - 50)], 60) == 10.0, "it lasts"
+    assert waited([Pause(BATCH, None, "ann", now - 50, now - 40)], 5) == 5.0, "before its time"
+
+
+def test_what_two_pauses_have_in_common_is_no_wait_once():
+    now = time.time()
+    kind, queue = Pause(BATCH, None, "ann", now - 50, now - 20), Pause(BATCH, "b", "ann", now - 30)
+    assert waited([kind], 60) == 30.0
+    assert waited([kind, queue], 60) == 10.0
+    assert waited([kind._replace(began=now - 58, ended=now - 55), kind], 60) == 27.0
 
 
 def test_nor_does_it_in_the_pause_of_its_queue_and_of_no_other():
     now = time.time()
-    assert waited(Pause(BATCH, "b", "ann", now - 50), 60) == 10.0
-    assert waited(Pause(BATCH, "reports", "ann", now - 50), 60) == 60.0
-    assert waited(Pause(INTERACTIVE, None, "ann", now - 50), 60) == 60.0
+    assert waited([Pause(BATCH, "b", "ann", now - 50)], 60) == 10.0
+    assert waited([Pause(BATCH, "reports", "ann", now - 50)], 60) == 60.0
+    assert waited([Pause(INTERACTIVE, None, "ann", now - 50)], 60) == 60.0
 
 
 def test_another_timeout_holds_from_the_next_message_on():
