@@ -70,7 +70,6 @@ class Switching:
         self._made.clear()
         self._of_celery = c.qos
         c.qos = WorkerQoS(self._puller.scheduled)
-        internals.keep_prefetch(c)
         return self._use(self._make())
 
     def disconnect(self) -> None:
@@ -90,6 +89,8 @@ class Switching:
     def _use(self, pulling: Pulling) -> Pulling:
         self._c.task_consumer = pulling.consumer
         self._c.qos.of_celery = None if self.enforcing else self._of_celery
+        if self.enforcing:
+            internals.keep_prefetch(self._c)
         return pulling
 
     def _hook(self) -> None:

@@ -347,6 +347,9 @@ def consume_as_celery(consumer: Any) -> None:
 def keep_prefetch(consumer: Any) -> None:
     """Keep Celery from lowering and restoring a prefetch count after a reconnect: lanes have none.
 
-    ``Consumer._restore_prefetch_count_after_connection_restart`` does nothing with the flag set.
+    ``Consumer._restore_prefetch_count_after_connection_restart`` does nothing with the flag set, so
+    that Celery's own consumer, should it be made after all, must be given what it would have.
     """
+    if not consumer._maximum_prefetch_restored:
+        consumer.initial_prefetch_count = consumer.max_prefetch_count
     consumer._maximum_prefetch_restored = True

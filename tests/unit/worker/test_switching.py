@@ -40,6 +40,9 @@ class Worker:
             connection_errors=(ConnectionError,),
             qos=SimpleNamespace(value=4),
             initial_prefetch_count=8,
+            max_prefetch_count=8,
+            connection=None,
+            _maximum_prefetch_restored=True,
             timer=None,
             task_buckets={},
             task_consumer=None,
@@ -134,3 +137,16 @@ def test_a_connection_lost_in_the_middle_comes_back_in_the_new_mode(worker):
     with pytest.raises(ConnectionResetError):
         worker.switching.to("observe")
     assert worker.switching.mode == "observe"
+
+
+@pytest.mark.parametrize(("mode", "left"), [("enforce", (8, True)), ("observe", (1, False))])
+def test_what_celery_takes_from_its_window_at_a_reconnect_is_given_back_by_it_alone(
+    worker, mode, left
+):
+    """Lanes have none; and Celery must not find it widened before it has begun to."""
+    worker.switching.to(mode)
+    worker.c.initial_prefetch_count, worker.c._maximum_prefetch_restored = 1, False
+    worker.switching.connect()
+    assert (worker.c.initial_prefetch_count, worker.c._maximum_prefetch_restored) == left
+    worker.switching.to("enforce")
+    assert worker.c.initial_prefetch_count == 8, "for the next change to Celery's own order"
