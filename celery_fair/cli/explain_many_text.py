@@ -12,7 +12,7 @@ from celery_fair.cli.explain_words import SHORT, clock, names, safe, taken
 from celery_fair.cli.explained_kind import KindExplanation
 from celery_fair.cli.explained_waits import reason_in
 from celery_fair.cli.rows import head, rows_of
-from celery_fair.cli.words import ago, count, duration
+from celery_fair.cli.words import ago, count, duration, gate_reason
 from celery_fair.policy.kinds import KINDS
 
 CHANGES: Final = 5
@@ -43,7 +43,7 @@ def show_worker(console: Console, node: str, report: Mapping[str, Any], now: flo
     """Both kinds of one worker, and what it has decided of late."""
     gate = report["gate"]
     said = f"{safe(node)}   gate {gate['mode']} for {duration(now - gate['since'])}"
-    head(console, f"{said} ({gate['reason']})")
+    head(console, f"{said} ({gate_reason(gate)})")
     rows = [("slots", taken(report))]
     for kind in KINDS:
         part, reason = report["kinds"][kind], reason_in(report, kind)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from celery_fair.cli.words import ago, count, duration, plural
+from celery_fair.cli.words import ago, count, duration, gate_reason, plural
 from celery_fair.policy.load import Mode
 from celery_fair.policy.waiting import Reason
 
@@ -67,7 +67,7 @@ def at_worker(reason: Reason, kind: str, report: Mapping[str, Any], now: float) 
     if reason is Reason.GATE_PROTECTED:
         gate = report["gate"]
         return (
-            f"{SHORT[reason]} for {duration(now - gate['since'])}: {gate['reason']}; batch has "
+            f"{SHORT[reason]} for {duration(now - gate['since'])} ({gate_reason(gate)}); batch has "
             f"{part['running']} of the {part['slots']} it may have meanwhile"
         )
     since = "" if part["since"] is None else f" for {duration(now - part['since'])}"

@@ -13,7 +13,7 @@ from rich.text import Text
 import celery_fair
 from celery_fair.cli.overview import Answers, total
 from celery_fair.cli.rows import sentence
-from celery_fair.cli.words import ago, count, duration, percent, plural
+from celery_fair.cli.words import ago, count, duration, gate_reason, percent, plural
 from celery_fair.observe.steering import stops
 from celery_fair.policy.kinds import KINDS
 
@@ -40,7 +40,7 @@ def _worker(console: Console, node: str, report: Mapping[str, Any], now: float) 
     gate, slots = report["gate"], report["slots"]
     head = Text(node, style="bold")
     head.append(f"   gate {gate['mode']}", style=GATE_STYLES.get(gate["mode"], ""))
-    head.append(f" for {duration(now - gate['since'])} ({gate['reason']})", style="not bold")
+    head.append(f" for {duration(now - gate['since'])} ({gate_reason(gate)})", style="not bold")
     sentence(console, head)
     line = f"{plural(slots['total'], 'slot')}, {slots['reserve']} in reserve"
     fleet = report["fleet"]

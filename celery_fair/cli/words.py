@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 
 def duration(seconds: float | None) -> str:
     """``4 ms``, ``1.2 s``, ``12 min``, ``3.5 h``, ``2.1 d``; a dash where nothing was measured."""
@@ -34,3 +37,8 @@ def ago(epoch_seconds: float | None, now: float) -> str:
 def plural(number: int, noun: str) -> str:
     """``1 worker``, ``2 workers``."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def gate_reason(gate: Mapping[str, Any]) -> str:
+    """Why a gate is as it is; a shut one's figures are of the past, and others stand beside it."""
+    return f"when it closed: {gate['reason']}" if gate["mode"] == "protected" else gate["reason"]

@@ -45,7 +45,7 @@ def test_held_it_waits_for_what_its_kind_waits_for_there_and_for_its_turn():
     assert (found.place, found.worker) == (Place.HELD, "w1")
     assert reasons(found) == [Reason.GATE_PROTECTED, Reason.IN_LINE]
     assert found.waits[0].text == (
-        "gate protected for 12 s: interactive backlog beyond free slots 43 > 16; "
+        "gate protected for 12 s (when it closed: interactive backlog beyond free slots 43 > 16); "
         "batch has 2 of the 2 it may have meanwhile"
     )
     assert found.estimate.before == 2

@@ -31,6 +31,12 @@ def test_a_worker_has_its_gate_with_the_reason_slots_and_share():
     assert "batch: guaranteed 20 %, actual 50 %; last start 3.0 s ago" in text
 
 
+def test_the_figures_of_a_shut_gate_are_said_to_be_of_when_it_closed():
+    gate = {**report()["gate"], "mode": "protected", "reason": "interactive backlog 22 > 10"}
+    text = shown({"w1@host": report(gate=gate)})
+    assert "gate protected for 60 s (when it closed: interactive backlog 22 > 10)" in text
+
+
 def test_each_kind_has_what_runs_what_waits_and_how_long():
     busy = kind(
         "celery.batch",
