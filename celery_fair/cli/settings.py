@@ -37,8 +37,9 @@ def settings(
     A value comes from app.conf.fair, from Fair(...), from the environment or from `fair set`
     (live); what is nowhere set has its default. Secrets and passwords are never shown.
 
-    Exit code: 0; 1 if workers answer but none runs celery-fair, or with --diff if anything differs;
-    69 if no worker answers or the broker can't be reached.
+    Exit code: 0; 1 if workers answer but none runs celery-fair, or with --diff if anything differs
+    or a worker that was named doesn't answer; 69 if no worker answers or the broker can't be
+    reached.
     """
     from celery_fair.cli.overview import Answers, reason
     from celery_fair.cli.remote import ask
@@ -48,18 +49,20 @@ def settings(
     replies = ask(obj.app, "fair_settings", timeout_seconds=timeout, destination=destination)
     known = {n: r for n, r in sorted(replies.items()) if isinstance(r, dict) and "settings" in r}
     silent = {n: reason(r) for n, r in sorted(replies.items()) if n not in known}
+    missing = sorted(set(destination or ()) - replies.keys())
     found = gathered(obj.app, known)
     if diff:
         found = {name: by_node for name, by_node in found.items() if differs(by_node)}
     if as_json:
         told = {n: {k: v._asdict() for k, v in by_node.items()} for n, by_node in found.items()}
-        click.echo(json.dumps({"settings": told, "without_celery_fair": silent}, indent=2))
+        whole = {"settings": told, "without_celery_fair": silent, "no_answer": missing}
+        click.echo(json.dumps(whole, indent=2))
     else:
         out = console(obj)
-        for line in lines(found, known, diff=diff):
+        for line in [*lines(found, known, diff=diff), *others(silent, missing)]:
             plain(out, line)
     fail_without_reports(obj.app, Answers(known, silent), timeout, destination)
-    if diff and found:
+    if diff and (found or missing):
         click.get_current_context().exit(1)
 
 
@@ -97,7 +100,7 @@ def lines(
             everywhere = len(groups) == 1 and len(nodes) > 1
             who = "everywhere" if everywhere else ", ".join(nodes)
             yield f"{name} = {said}: {who}"
-    if not found:
+    if replies and not found:
         yield "No setting differs." if diff else "Nothing is set: every setting has its default."
     for node, reply in replies.items():
         for name, why in reply["refused"].items():
@@ -105,6 +108,14 @@ def lines(
     versions = {reply["orders"] for reply in replies.values()}
     if len(versions) > 1:
         yield "! Workers know different orders just now; they tell each other: look again."
+
+
+def others(silent: Mapping[str, str], missing: Sequence[str]) -> Iterator[str]:
+    """Of whom nothing is said above, and who may have anything."""
+    for node, why in silent.items():
+        yield f"! {node} works without celery-fair, and none of this holds there: {why}."
+    for node in missing:
+        yield f"! {node} doesn't answer."
 
 
 def _said(value: Value) -> str:

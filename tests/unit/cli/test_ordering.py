@@ -307,13 +307,13 @@ def test_a_drain_of_nobody_known_is_said(site):
 # fair settings
 
 
-def settings_of(site, monkeypatch, **workers):
+def settings_of(site, monkeypatch, plain=(), **workers):
     def ask(app, command, **_):
         assert command == "fair_settings"
         return {
             node: {"settings": values, "refused": {}, "orders": "1:a"}
             for node, values in workers.items()
-        }  # fmt: skip
+        } | dict.fromkeys(plain, PLAIN)  # fmt: skip
 
     site()
     monkeypatch.setattr("celery_fair.cli.remote.ask", ask)
@@ -346,3 +346,19 @@ def test_only_what_differs_is_shown_where_that_is_asked(site, monkeypatch):
     assert (done.output, done.exit_code) == ("No setting differs.\n", 0)
     settings_of(site, monkeypatch, w1=same, w2={"batch_share": LIVE})
     assert site.run("settings", "--diff").exit_code == 1
+
+
+def test_those_who_have_no_settings_or_say_none_are_named(site, monkeypatch):
+    settings_of(site, monkeypatch, w1={}, plain=["old"])
+    done = site.run("settings", "--diff", "-d", "w1,old,w9")
+    assert done.exit_code == 1, "w9 may have anything"
+    assert "! old works without celery-fair, and none of this holds there: plain" in done.output
+    assert "! w9 doesn't answer." in done.output
+    said = json.loads(site.run("settings", "-d", "w1,old,w9", "--json").output)
+    assert (list(said["without_celery_fair"]), said["no_answer"]) == (["old"], ["w9"])
+
+
+def test_nothing_is_said_to_be_the_same_where_nobody_answers(site, monkeypatch):
+    done = settings_of(site, monkeypatch).run("settings", "--diff")
+    assert done.exit_code == 69
+    assert "differs" not in done.output
