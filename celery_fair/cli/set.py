@@ -67,11 +67,24 @@ def _wishes(app: Any, assignments: Sequence[str], unset: Sequence[str]) -> list[
     if not assignments and not unset:
         raise CeleryCommandException("Expected NAME=VALUE, or --unset NAME, got neither.", EX_USAGE)
     try:
-        values = dict(read_assignment(text) for text in assignments)
+        given = [read_assignment(text) for text in assignments]
         ended = [unsetting(name.strip().lower()) for name in unset]
+        values = dict(given)
+        wishes = [*(assigning(name, value) for name, value in given), *ended]
         fair = Fair.of(app)
         if fair is not None:
             lived(fair.settings, values)
     except SettingsError as error:
         raise CeleryCommandException("\n".join(error.problems), EX_USAGE) from error
-    return [*(assigning(name, value) for name, value in values.items()), *ended]
+    _check_once(wishes)
+    return wishes
+
+
+def _check_once(wishes: Sequence[Wish]) -> None:
+    """Of two words on one setting nobody can say which is meant."""
+    from celery_fair.steering import setting_of
+
+    names = [setting_of(wish.name) for wish in wishes]
+    for name in names:
+        if names.count(name) > 1:
+            raise CeleryCommandException(f"{name} was given twice: say it once.", EX_USAGE)

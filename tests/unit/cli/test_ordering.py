@@ -242,6 +242,8 @@ def test_one_that_only_observes_has_noted_it(site):
         (["set", "batch_share"], "expected NAME=VALUE"),
         (["set", "batch_share=0.7"], "batch_share: expected a share in (0, 0.5], got 0.7"),
         (["set", "queues={}"], "queues can't be changed in a running worker"),
+        (["set", "reserve=1", "reserve=2"], "reserve was given twice"),
+        (["set", "reserve=1", "--unset", "reserve"], "reserve was given twice"),
         (["set", "--unset", "batch_shar"], "did you mean 'batch_share'"),
         (["set", "-d", ",".join(f"w{n}" for n in range(101)), "reserve=1"], "name 100 at the most"),
     ],
