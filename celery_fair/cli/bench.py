@@ -23,6 +23,7 @@ from celery_fair.cli.bench_checks import (
     saved,
 )
 from celery_fair.cli.failing import EX_INTERRUPTED
+from celery_fair.cli.options import ABOVE_0, Numbers
 from celery_fair.cli.remote import ask
 from celery_fair.cli.status import console
 
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 EX_NONE_RAN: Final = 1
 """Probes of a kind were sent, and none ran."""
 EXITS: Final = {"complete": 0, "interrupted": EX_INTERRUPTED, "broker lost": EX_UNAVAILABLE}
-ABOVE_0: Final = click.FloatRange(min=0, min_open=True)
 
 
 @click.command()
@@ -57,7 +57,7 @@ ABOVE_0: Final = click.FloatRange(min=0, min_open=True)
 )
 @click.option(
     "--run-seconds",
-    type=click.FloatRange(0, 60),
+    type=Numbers(0, 60),
     default=0.0,
     show_default=True,
     help="How long each probe holds its slot; workers then need -I celery_fair.probe.",
@@ -80,7 +80,7 @@ ABOVE_0: Final = click.FloatRange(min=0, min_open=True)
 )
 @click.option(
     "--flood-seconds",
-    type=click.FloatRange(0, 60),
+    type=Numbers(0, 60),
     default=0.5,
     show_default=True,
     help="How long each of those runs.",

@@ -9,6 +9,8 @@ from typing import Any
 import click
 from celery.bin.base import CLIContext
 
+from celery_fair.cli.options import ABOVE_0
+
 EX_UNKNOWN = 1
 """Nobody knows the task."""
 
@@ -23,7 +25,7 @@ LONGEST_ID = 255
 @click.option(
     "-t",
     "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=ABOVE_0,
     default=1.0,
     show_default=True,
     help="Seconds to wait for answers.",

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 from celery.bin.base import COMMA_SEPARATED_LIST
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Numbers(click.FloatRange):
+    """A range of numbers; "nan" is none, though no comparison finds it outside."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail(f"{value!r} is not a number.", param, ctx)
+        return number
+
+
+ABOVE_0: Final = Numbers(min=0, min_open=True, max=86_400)
+"""Seconds, of a day at the most: sockets and timers take no "inf"."""
 
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Write one JSON object instead of text."
@@ -16,7 +31,7 @@ json_option = click.option(
 timeout_option = click.option(
     "-t",
     "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=ABOVE_0,
     default=1.0,
     show_default=True,
     help="Seconds to wait for answers.",

@@ -12,6 +12,7 @@ from celery.bin.base import COMMA_SEPARATED_LIST, CLIContext
 from celery.exceptions import CeleryCommandException
 from celery.platforms import EX_UNAVAILABLE
 
+from celery_fair.cli.options import ABOVE_0
 from celery_fair.cli.overview import Answers, total
 from celery_fair.cli.remote import ask, broker_url
 
@@ -27,7 +28,7 @@ EX_NOT_INSTALLED = 1
 @click.option(
     "-t",
     "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=ABOVE_0,
     default=1.0,
     show_default=True,
     help="Seconds to wait for answers.",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 from celery.bin.base import CLIContext
 
+from celery_fair.cli.options import ABOVE_0, Numbers
 from celery_fair.cli.overview import Answers
 from celery_fair.cli.remote import ask, broker_url
 from celery_fair.cli.status import console, fail_without_reports
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 @click.option(
     "-i",
     "--interval",
-    type=click.FloatRange(min=0.1),
+    type=Numbers(min=0.1, max=86_400),
     default=1.0,
     show_default=True,
     help="Seconds from one frame to the next.",
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 @click.option(
     "-t",
     "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=ABOVE_0,
     default=1.0,
     show_default=True,
     help="Seconds to wait for the workers' first answers.",

@@ -41,6 +41,20 @@ def call(command):
     return [command, *ARGUMENTS.get(command, ())]
 
 
+@pytest.mark.parametrize("number", ["nan", "inf", "0"])
+@pytest.mark.parametrize(
+    "option",
+    [(command, "--timeout") for command in COMMANDS
+     if any("--timeout" in option.opts for option in fair.commands[command].params)]
+    + [("bench", "--seconds"), ("bench", "--rate"), ("bench", "--patience"), ("top", "-i")],
+)  # fmt: skip
+def test_a_time_that_is_none_is_refused(option, number):
+    command, name = option
+    done = CliRunner().invoke(fair, [*call(command), name, number], obj=None)
+    assert done.exit_code == 2, (done.output, done.exception)
+    assert f"Invalid value for '{name}'" in done.output or f"/ '{name}'" in done.output
+
+
 @pytest.fixture
 def run(tmp_path):
     """``run(*arguments)``: ``celery …`` as a process, in a folder without a celeryconfig."""
