@@ -17,9 +17,11 @@ from celery.platforms import EX_UNAVAILABLE
 from celery_fair.cli.bench_checks import (
     MOST_A_SECOND,
     check_broker,
+    check_folder,
     check_probe_task,
     first_look,
     queues_of_kinds,
+    save,
     saved,
 )
 from celery_fair.cli.failing import EX_INTERRUPTED
@@ -109,12 +111,13 @@ def bench(obj: CLIContext, /, **given: Any) -> None:
     way (what was measured until then is told); 130 after Ctrl-C.
     """
     before = saved(given["compare"])
+    check_folder(given["save"])
     check_broker(obj.app, given)
     asking: Ask = functools.partial(_ask, obj.app, given["timeout"])
     report = _record(obj.app, asking, given) if given["record"] else _probe(obj.app, asking, given)
-    if given["save"] is not None:
-        given["save"].write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
     _show(obj, report, before, as_json=given["as_json"])
+    if given["save"] is not None:
+        save(given["save"], report)
     _exit(report)
 
 

@@ -11,6 +11,7 @@ import click
 from celery.exceptions import CeleryCommandException
 from celery.platforms import EX_UNAVAILABLE
 
+from celery_fair.cli.failing import EX_IOERR
 from celery_fair.cli.remote import broker_url, connection_to_broker
 from celery_fair.policy.kinds import KINDS
 
@@ -74,6 +75,21 @@ def check_probe_task(asking: Ask, before: Look) -> None:
             f"workers with -I {NAME} (plain Celery will do), or have it in `imports`.",
             EX_UNAVAILABLE,
         )
+
+
+def check_folder(path: Path | None) -> None:
+    """What was measured for minutes should find its place."""
+    if path is not None and not path.parent.is_dir():
+        raise click.UsageError(f"--save {path}: there is no folder {path.parent}: make it first.")
+
+
+def save(path: Path, report: Mapping[str, Any]) -> None:
+    try:
+        path.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise CeleryCommandException(
+            f"The report can't be saved: {error}; what is shown above is all of it.", EX_IOERR
+        ) from error
 
 
 def saved(path: Path | None) -> Mapping[str, Any] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 
 import pytest
 from celery.bin.base import CLIContext
@@ -97,6 +98,12 @@ def test_a_file_that_is_no_report_is_refused_before_anything_is_sent(invoke, tmp
     assert "Traceback" not in result.output
 
 
+def test_a_place_that_is_none_is_refused_before_anything_is_sent(invoke, tmp_path):
+    result = invoke("--save", str(tmp_path / "reports" / "before.json"))
+    assert result.exit_code == 2
+    assert "make it first" in result.stderr
+
+
 # What it writes
 
 
@@ -132,6 +139,18 @@ def test_what_was_saved_can_be_compared_with(invoke, measured, tmp_path):
     both = json.loads(invoke("--compare", path, "--json").stdout)
     assert both["ratios"]["tasks a second"] == 2.0
     assert both["before"]["tasks_a_second"] == 10.0
+
+
+def test_what_cant_be_saved_is_shown_all_the_same(invoke, measured, monkeypatch, tmp_path):
+    def refused(*_, **__):
+        raise PermissionError("not here")
+
+    measured()
+    monkeypatch.setattr(Path, "write_text", refused)
+    result = invoke("--save", str(tmp_path / "before.json"))
+    assert result.exit_code == 74, (result.output, result.exception)
+    assert "The report can't be saved" in result.stderr
+    assert "slots in use 38 %" in result.stdout
 
 
 # How it ends
