@@ -18,6 +18,7 @@ from celery_fair.cli.bench_checks import (
     MOST_A_SECOND,
     check_broker,
     check_folder,
+    check_number,
     check_probe_task,
     first_look,
     queues_of_kinds,
@@ -112,6 +113,7 @@ def bench(obj: CLIContext, /, **given: Any) -> None:
     """
     before = saved(given["compare"])
     check_folder(given["save"])
+    check_number(given)
     check_broker(obj.app, given)
     asking: Ask = functools.partial(_ask, obj.app, given["timeout"])
     report = _record(obj.app, asking, given) if given["record"] else _probe(obj.app, asking, given)

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 MOST_A_SECOND: Final = 5.0
 """Probes of each kind a second that any broker bears beside its own work."""
 
+MOST_SLOTS: Final = 1.0
+"""Of each kind, that probes may hold on the mean where others work."""
+
 
 def queues_of_kinds(_: click.Context, __: click.Parameter, given: Sequence[str]) -> dict[str, str]:
     """By kind, of ``KIND=QUEUE``."""
@@ -48,14 +51,34 @@ def first_look(app: Any, asking: Ask, given: Mapping[str, Any]) -> Look:
 
 
 def check_broker(app: Any, given: Mapping[str, Any]) -> None:
-    """Whatever may harm a broker that others work on must name it."""
-    if not given["flood"] and given["rate"] <= MOST_A_SECOND:
+    """Whatever may harm a broker that others work on, or its workers, must name it."""
+    what = _harm(given)
+    if what is None:
         return
     host = connection_to_broker(app).hostname or "localhost"
     if given["test_broker"] != host:
-        what = "--flood fills the batch queue of" if given["flood"] else "So high a --rate loads"
         raise click.UsageError(
             f"{what} {broker_url(app)}: if that is a test broker, say so with --test-broker {host}."
+        )
+
+
+def _harm(given: Mapping[str, Any]) -> str | None:
+    if given["flood"]:
+        return "--flood fills the batch queue of"
+    if given["rate"] > MOST_A_SECOND:
+        return "So high a --rate loads"
+    slots = given["rate"] * given["run_seconds"]
+    if slots > MOST_SLOTS:
+        return f"At this --rate, probes of --run-seconds take {slots:.2g} slots of each kind on"
+    return None
+
+
+def check_number(given: Mapping[str, Any]) -> None:
+    """A run in which nothing is sent would look like one in which nothing waits."""
+    if given["seconds"] * given["rate"] < 1 and not given["record"]:
+        raise click.UsageError(
+            f"--seconds {given['seconds']:g} at --rate {given['rate']:g} is less than one probe: "
+            f"raise one of them."
         )
 
 

@@ -72,6 +72,8 @@ def measured(monkeypatch):
         ("--flood", "100", "--test-broker", "127.0.0"),
         ("--flood", "100", "--test-broker", "redis"),
         ("--rate", "6"),
+        ("--rate", "5", "--run-seconds", "1"),
+        ("--run-seconds", "60"),
     ],
 )
 def test_a_broker_is_not_loaded_unless_it_is_named_as_a_test_one(invoke, arguments):
@@ -79,6 +81,13 @@ def test_a_broker_is_not_loaded_unless_it_is_named_as_a_test_one(invoke, argumen
     assert result.exit_code == 2
     assert "say so with --test-broker 127.0.0.1" in result.stderr
     assert "secret" not in result.output
+
+
+@pytest.mark.parametrize("short", [("--seconds=0.9",), ("--rate=0.01",)])
+def test_a_run_without_a_probe_is_refused(invoke, short):
+    result = invoke(*short)
+    assert result.exit_code == 2
+    assert "is less than one probe" in result.stderr
 
 
 @pytest.mark.parametrize("queue", ["bulk", "batch=", "=bulk", "urgent=bulk"])
