@@ -8,7 +8,7 @@ from typing import Any
 
 from celery_fair.app import Fair
 from celery_fair.cli.overview import Answers
-from celery_fair.cli.remote import NoRemoteControl, Unreachable, ask, broker_url
+from celery_fair.cli.remote import NoRemoteControl, Refused, Unreachable, ask, broker_url
 from celery_fair.doctor import Finding, Replies, live_findings
 from celery_fair.doctor.asking import ask_broker
 from celery_fair.doctor.live import NO_WORKER, UNREACHABLE
@@ -30,6 +30,10 @@ def cluster_findings(app: Any, timeout_seconds: float) -> list[Finding]:
         left = f"; messages that wait there: {waiting}" if waiting else ""
         unasked = NO_WORKER.finding(f"No worker answered {where}{left}")
         return [unasked, *redis_findings(fair, replies)]
+    except Refused as error:
+        asked = Replies({}, {}, **ask_broker(fair)._asdict())
+        unasked = UNREACHABLE.finding(error.message, cure="Make room in it, or give rights.")
+        return [unasked, *redis_findings(fair, asked)]
     except (Unreachable, NoRemoteControl) as error:
         return [UNREACHABLE.finding(error.message.rstrip("."))]
 

@@ -26,6 +26,19 @@ class Unreachable(CeleryCommandException):
         )
 
 
+class Refused(Unreachable):
+    """The broker was reached, and refuses what remote control needs: make room, or give rights."""
+
+    def __init__(self, url: str, reason: object) -> None:
+        super().__init__(url, reason)
+        CeleryCommandException.__init__(
+            self,
+            f"The broker {url} was reached, and refuses what remote control needs: is it full, or "
+            f"may its user not? ({str(reason).rstrip('.')})",
+            EX_UNAVAILABLE,
+        )
+
+
 class NoRemoteControl(CeleryCommandException):
     """The transport can't broadcast, so that no worker can be asked anything."""
 
@@ -109,7 +122,8 @@ def ask(
                 arguments=dict(arguments or {}),
             )
         except lost as error:
-            raise Unreachable(url, error) from error
+            refused = isinstance(error.__cause__ or error, tuple(connection.channel_errors))
+            raise (Refused if refused else Unreachable)(url, error) from error
     return {node: reply for answer in replies or () for node, reply in answer.items()}
 
 

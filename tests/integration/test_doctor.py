@@ -135,6 +135,12 @@ def test_the_redis_behind_the_broker_and_what_waits_in_it_are_looked_at(redis_se
     code, found = doctor(BROKER=redis_server.url)
     assert (code, list(found)) == (1, ["F102", "F120"])
     assert found["F102"]["what"].endswith("; messages that wait there: 1")
+    with redis_server.client() as client:
+        client.config_set("maxmemory-policy", "noeviction")
+        client.config_set("maxmemory", "100kb")
+    code, found = doctor(BROKER=redis_server.url)
+    assert (code, list(found)) == (1, ["F101", "F121"]), "what is full can't be asked by anybody"
+    assert "was reached, and refuses" in found["F101"]["what"]
 
 
 def test_a_task_that_waits_for_its_own_batch_child_is_found_and_logged(broker, start, doctor):
