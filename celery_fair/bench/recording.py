@@ -51,14 +51,15 @@ def use_of_slots(before: Look, after: Look, sampled: Sampled) -> dict[str, Any]:
     }
     slots = slots_of(after)
     used = sum(slot_seconds.values())
-    knows = bool(after.reports) or sampled.samples > 0
+    counted_twice = after is not before
+    knows = counted_twice if after.reports else sampled.samples > 0
     return {
         "slots": slots,
         "slots_in_use": {kind: slot_seconds[kind] / seconds if knows else None for kind in KINDS},
         "utilisation": used / (slots * seconds) if knows and slots else None,
         "batch_part": slot_seconds["batch"] / used if used else None,
         "sampled": sampled.samples,
-        "tasks_a_second": _finished(before, after) / seconds,
+        "tasks_a_second": _finished(before, after) / seconds if counted_twice else None,
     }
 
 

@@ -17,7 +17,10 @@ def of_probes(bench: Bench) -> dict[str, Any]:
     """Of probes that were sent, and of the slots meanwhile."""
     kinds = {kind: _probes(bench, kind) for kind in KINDS}
     whole = _whole("probes", bench.before, bench.after, bench.sampled)
-    return {**whole, "ended": bench.ended, "kinds": kinds}
+    if bench.after is bench.before:  # the broker was lost before a second look
+        whole["seconds"] = round(bench.stopped_at - bench.before.at, 3)
+    why = None if bench.error is None else str(bench.error)
+    return {**whole, "ended": bench.ended, "error": why, "kinds": kinds}
 
 
 def of_record(before: Look, after: Look) -> dict[str, Any]:

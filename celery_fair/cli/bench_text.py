@@ -68,7 +68,8 @@ def _use(report: Mapping[str, Any]) -> str:
     if report["sampled"]:
         use += f" (plain Celery: looked at {report['sampled']} times)"
     use += f"; batch's part of it {percent(report['batch_part'])}"
-    return f"{use}; {report['tasks_a_second']:.1f} tasks a second"
+    finished = report["tasks_a_second"]
+    return f"{use}; {'–' if finished is None else f'{finished:.1f}'} tasks a second"
 
 
 def notes(report: Mapping[str, Any]) -> Iterator[str]:
@@ -76,7 +77,8 @@ def notes(report: Mapping[str, Any]) -> Iterator[str]:
     if report["ended"] == "interrupted":
         yield "Interrupted: this is what there was until then."
     if report["ended"] == "broker lost":
-        yield "The broker was lost: this is what there was until then."
+        why = f" ({report['error'].rstrip('.')})" if report.get("error") else ""
+        yield f"The broker was lost, or refuses{why}: this is what there was until then."
     for node in report["gone"]:
         yield f"{node} answered before and no more after."
     for kind, part in report["kinds"].items():

@@ -40,6 +40,9 @@ def test_a_broker_that_is_lost_while_workers_are_asked_ends_it_with_what_there_i
     report = of_probes(bench)
     assert report["slots"] == 4
     assert report["kinds"]["batch"]["sent"] == 0
+    assert report["error"] == str(error)
+    assert report["seconds"] > 0
+    assert (report["utilisation"], report["tasks_a_second"]) == (None, None), "nobody counted"
 
 
 def test_ctrl_c_is_an_end_too(app):

@@ -169,7 +169,7 @@ def test_what_cant_be_saved_is_shown_all_the_same(invoke, measured, monkeypatch,
     ("ended", "code", "said"),
     [
         ("interrupted", 130, "Interrupted: this is what there was"),
-        ("broker lost", 69, "The broker was lost: this is what there was"),
+        ("broker lost", 69, "The broker was lost, or refuses: this is what there was"),
     ],
 )
 def test_what_ends_it_early_is_told_after_what_was_measured(invoke, measured, ended, code, said):
