@@ -145,3 +145,11 @@ def test_what_makes_no_sense_is_said_in_one_sentence(invoke, arguments, sentence
     result = invoke(*arguments)
     assert result.exit_code == 2
     assert sentence in " ".join(result.stderr.split())
+
+
+def test_a_result_backend_that_cant_be_made_here_takes_nothing_from_the_answer(app, invoke, world):
+    app.conf.result_backend = "nosuch://here"
+    world.replies = [{"w1": report()}]
+    result = invoke("an-id")
+    assert result.exit_code == 1, (result.output, result.exception)
+    assert "is not known to anybody" in result.stdout
