@@ -145,15 +145,18 @@ class Asking:
 
     def _backend(self, id: str) -> dict[str, Any] | None:
         """The state that the result backend has, and since when; never the result."""
+        try:
+            backend = self._app.backend
+        except Exception:  # its client may be missing here, or its URL be meant for elsewhere
+            return None
+        if type(backend).__module__ == RPC:
+            return None
         found: list[dict[str, Any]] = []
 
         def read() -> None:
             try:
-                backend = self._app.backend
-                if type(backend).__module__ == RPC:
-                    return
                 meta = backend.get_task_meta(id)
-            except Exception:  # no backend, or one that can't be made here, or be reached
+            except Exception:  # no backend, or one that can't be reached
                 return
             if meta.get("status") not in (None, "PENDING"):
                 found.append({"state": str(meta["status"]), "at": meta.get("date_done")})
