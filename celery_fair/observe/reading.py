@@ -115,8 +115,13 @@ def by_kind(name: str) -> Reader:
 
 
 def paused(source: Source) -> Samples:
-    """1 for a kind that is paused as a whole, 0 else; a drain stops both without pausing them."""
-    found = {one["kind"] for one in source.facts["steering"]["paused"] if one["queue"] is None}
+    """1 for a kind that is paused as a whole, 0 else; a drain stops both without pausing them.
+
+    A worker that only observes has noted its pauses, and runs what comes.
+    """
+    steering = source.facts["steering"]
+    ordered = () if steering.get("not_in_force") else steering["paused"]
+    found = {one["kind"] for one in ordered if one["queue"] is None}
     return [((kind,), float(kind in found)) for kind in KINDS]
 
 

@@ -147,6 +147,14 @@ def test_the_gate_is_1_while_it_protects():
     assert read("gate_changes_total", found)["protected", "late"] == 2
 
 
+def test_a_kind_is_paused_where_that_is_in_force_and_one_queue_of_it_is_not_all():
+    pauses = [{"kind": "batch", "queue": None}, {"kind": "interactive", "queue": "chat"}]
+    steering = {"paused": pauses, "draining": None, "not_in_force": None}
+    assert read("paused", source(steering=steering)) == {("interactive",): 0.0, ("batch",): 1.0}
+    observing = {**steering, "not_in_force": "it only observes"}
+    assert read("paused", source(steering=observing)) == {("interactive",): 0.0, ("batch",): 0.0}
+
+
 def test_tasks_have_success_and_failure_from_the_start_and_the_rest_as_it_comes():
     found = source(task("a", succeeded=3, lost=1, wait=2.0, run=8.0), task("b", of="interactive"))
     assert read("task_finished_total", found) == {
