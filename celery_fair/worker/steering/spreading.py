@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import random
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
@@ -19,7 +20,12 @@ SPREAD_SECONDS: Final = 0.01
 """Per member: over how long those spread their questions who hear of the same orders at once."""
 MOST_SPREAD_SECONDS: Final = 10.0
 TRIES: Final = 5
-"""Questions about one version: one that doesn't come to be ours is of another language."""
+"""Questions about one version: one that doesn't come to be ours is of another language, or of one
+that is cut off.
+"""
+RETRY_SECONDS: Final = 60.0
+"""After so long such a version is asked for once more; of a large fleet by `RETRIES_A_SECOND`."""
+RETRIES_A_SECOND: Final = 10.0
 
 Publish = Callable[[str, Mapping[str, Any], "list[str] | None"], None]
 """A remote-control command, its arguments, and the workers that it is for; ``None``: for all."""
@@ -43,6 +49,7 @@ class Spreading:
         self._answer_at: float | None = None
         self._answered_at = self._asked_at = -ANSWER_SECONDS
         self._tried: dict[str, int] = {}
+        self._retry_at = math.inf
         self._is_asked = self._was_told = self._asks_all = False
 
     def hear(self, versions: Mapping[str, str]) -> None:
@@ -87,6 +94,9 @@ class Spreading:
             self._publish("fair_order", told, list(self._versions) or None)
 
     def _ask(self, orders: Orders, now: float) -> None:
+        if now >= self._retry_at:
+            self._retry_at = math.inf
+            self._tried = {version: min(n, TRIES - 1) for version, n in self._tried.items()}
         ahead = self._ahead(orders)
         if not ahead:
             self._ask_at = None
@@ -99,6 +109,8 @@ class Spreading:
             version = random.choice(sorted(set(ahead.values())))
             self._tried[version] = self._tried.get(version, 0) + 1
             self._forget_tries(ahead.values())
+            retry = max(RETRY_SECONDS, len(self._versions) / RETRIES_A_SECOND)
+            self._retry_at = now + retry * random.uniform(0.5, 1.0)
             node = random.choice([name for name, said in ahead.items() if said == version])
             self._publish("fair_orders", {"ask": True}, [node])
 

@@ -8,6 +8,7 @@ from celery_fair.steering import EVERYBODY, Order, Orders
 from celery_fair.worker.steering.spreading import (
     ANSWER_SECONDS,
     ASK_SECONDS,
+    RETRY_SECONDS,
     TRIES,
     Spreading,
     counter_of,
@@ -108,6 +109,16 @@ def test_a_version_that_never_comes_to_be_ours_is_asked_for_a_few_times_only():
     site.run(TRIES * ASK_SECONDS + 20, speaking=False)
     assert site.count("fair_orders") == TRIES
     assert not site.workers["w1"].is_behind(Orders())
+
+
+def test_one_that_was_cut_off_for_long_is_asked_again_once_it_is_back():
+    """Its last word is still there, and nobody hears what it is asked."""
+    site = Site({"away": orders(1), "new": Orders()})
+    ears = site.workers.pop("away")
+    site.run(TRIES * ASK_SECONDS + 10)
+    site.workers["away"] = ears
+    site.run(RETRY_SECONDS)
+    assert site.documents["new"] == orders(1)
 
 
 def test_answers_are_paced_however_many_ask():
