@@ -193,8 +193,9 @@ class Steering:
         self.receive(self.keeping.found())
 
     def stop(self) -> None:
-        """The worker ends."""
+        """The worker ends; its process may have another one, as tests do."""
         self.keeping.stop()
+        self._scheduler.fair.adopt(self.live.base)
 
     @property
     def version(self) -> str:

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from celery_fair.observe.steering import settings_facts
 from celery_fair.observer import Observers
 from celery_fair.policy import Policy
 from celery_fair.policy.kinds import BATCH, INTERACTIVE
@@ -126,6 +127,14 @@ def test_an_order_that_comes_during_a_tick_of_another_thread_is_not_lost(steerin
     told.set()
     tick.join(5)
     assert len(steering.orders) == 1
+
+
+def test_the_next_worker_of_a_process_begins_with_what_the_app_says(scheduler, steering):
+    steering.receive([order("set:batch_share", 0.3)])
+    assert scheduler.fair.settings.batch_share == 0.3
+    steering.stop()
+    assert scheduler.fair.settings == steering.live.base
+    assert settings_facts(Steering(scheduler))["settings"].keys() == {"batch_timeout_seconds"}
 
 
 # What is told by `celery control`
