@@ -96,8 +96,8 @@ def test_a_flood_shows_what_fair_workers_do_for_interactive_tasks(
         worker.wait_for(worker.is_ready, "being ready", timeout=30)
     running = {
         app: bench(
-            app, broker, "--flood=40", "--flood-seconds=0.3", "--test-broker=127.0.0.1",
-            "--rate=5", "--seconds=3", "--patience=0.5",
+            app, broker, "--flood=30", "--flood-seconds=0.3", "--test-broker=127.0.0.1",
+            "--rate=8", "--seconds=2", "--patience=0.5",
         )
         for app, broker in sites.items()
     }  # fmt: skip
@@ -105,10 +105,10 @@ def test_a_flood_shows_what_fair_workers_do_for_interactive_tasks(
 
     assert plain["workers"]["plain"]
     assert ours["workers"]["with_celery_fair"]
-    # Forty tasks of 0.3 s stand before a plain worker's two slots: 6 s, and the bench lasts 3.5.
+    # Thirty tasks of 0.3 s stand before a plain worker's two slots: 4.5 s, and the bench lasts 2.5.
     assert wait_for(plain, "interactive") > 4 * wait_for(ours, "interactive")
     assert "p50" in plain["kinds"]["interactive"]["wait_seconds"]["at_least"]
-    assert ours["kinds"]["interactive"]["sent"] == 15
+    assert ours["kinds"]["interactive"]["sent"] == 16
     assert ours["kinds"]["interactive"]["ran"] >= 12
     assert plain["utilisation"] > 0.8
     assert 0 < ours["slots_in_use"]["batch"] <= 2
@@ -139,7 +139,7 @@ def test_what_was_measured_is_told_when_the_worker_dies_and_when_the_broker_does
     server = start_redis()
     broker = Broker("redis", server.url, server.url)
     worker = start_worker(FAIR, broker=broker)
-    long = ("--seconds=60", "--rate=5")
+    long = ("--seconds=60", "--rate=20", "--test-broker=127.0.0.1")
 
     def have_run():
         return worker.log_text().count("celery_fair.probe") >= 8

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
+from celery.bin.base import CLIContext
+from click.testing import CliRunner
 
+from celery_fair.cli import fair
 from tests.apps import mixed
+from tests.brokers.broker import Broker
 from tests.brokers.waiting import wait_until
-from tests.nodes.worker import ROOT
 
 APP = "tests.apps.mixed"
 QUIET = {
@@ -24,31 +24,19 @@ NO_NOTE = ("--ignore", "F122")
 
 
 @pytest.fixture
-def doctor(broker):
-    """``doctor()``: exit code and findings by id of ``fair doctor --json``."""
+def doctor(broker, monkeypatch):
+    """``doctor()``: exit code and findings by id of ``fair doctor --json``, in this process."""
 
-    def run(*arguments, **env) -> tuple[int, dict[str, dict]]:
-        done = subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "celery",
-                "-A",
-                APP,
-                "fair",
-                "doctor",
-                "--json",
-                *NO_NOTE,
-                *arguments,
-            ],
-            cwd=ROOT,
-            env={**os.environ, **broker.environ(), **QUIET, **env},
-            capture_output=True,
-            text=True,
-            timeout=30,
-        )
-        assert "Traceback" not in done.stderr, done.stderr
-        return done.returncode, {each["id"]: each for each in json.loads(done.stdout)["findings"]}
+    def run(*arguments, url=None, **env) -> tuple[int, dict[str, dict]]:
+        for name, value in {**QUIET, **env}.items():
+            monkeypatch.setenv(name, value)
+        app = mixed.make_app(broker if url is None else Broker("redis", url, url))
+        context = CLIContext(app=app, no_color=True, workdir=None)
+        arguments = ["doctor", "--json", *NO_NOTE, *arguments]
+        done = CliRunner().invoke(fair, arguments, obj=context)
+        app.close()
+        assert isinstance(done.exception, (SystemExit, type(None))), done.exception
+        return done.exit_code, {each["id"]: each for each in json.loads(done.stdout)["findings"]}
 
     return run
 
@@ -64,10 +52,15 @@ def start(start_worker):
     return start
 
 
+def start_both(start, *options):
+    """Two workers at once."""
+    for worker in [start(wait_ready=False, **one) for one in options]:
+        worker.wait_for(worker.is_ready, "being ready", timeout=30)
+
+
 @pytest.mark.brokers("redis", "rabbitmq")
 def test_a_deployment_in_order_has_no_finding(start, doctor):
-    start()
-    start()
+    start_both(start, {}, {})
     assert doctor() == (0, {})
 
 
@@ -85,8 +78,7 @@ def test_an_excluded_queue_is_found(start, doctor):
 
 
 def test_a_plain_worker_on_our_queue_is_found(start, doctor):
-    start()
-    start("tests.apps.plain")
+    start_both(start, {}, {"app": "tests.apps.plain"})
     code, found = doctor()
     assert code == 1
     assert list(found) == ["F104"]
@@ -94,8 +86,7 @@ def test_a_plain_worker_on_our_queue_is_found(start, doctor):
 
 
 def test_workers_with_different_settings_are_found(start, doctor):
-    start()
-    start(env={"CELERY_FAIR__BATCH_SHARE": "0.3"})
+    start_both(start, {}, {"env": {"CELERY_FAIR__BATCH_SHARE": "0.3"}})
     code, found = doctor()
     assert code == 1
     assert found["F105"]["what"] == "batch_share is 0.2 on w1@test, 0.3 on w2@test"
@@ -103,8 +94,8 @@ def test_workers_with_different_settings_are_found(start, doctor):
 
 @pytest.mark.brokers("rabbitmq")
 def test_a_worker_that_does_not_answer_consumes_all_the_same(start, doctor):
-    start(queues="celery")
-    start(queues="celery.batch", env={"CELERY_CONF": '{"worker_enable_remote_control": false}'})
+    mute = {"CELERY_CONF": '{"worker_enable_remote_control": false}'}
+    start_both(start, {"queues": "celery"}, {"queues": "celery.batch", "env": mute})
     assert doctor() == (0, {})
 
 
@@ -123,7 +114,7 @@ def test_no_worker_is_found_and_no_broker_asks_for_none(doctor):
 def test_the_app_is_looked_at_even_when_the_broker_is_lost(redis_server, doctor):
     url = redis_server.url
     redis_server.kill()
-    code, found = doctor(BROKER=url, CELERY_FAIR__KINDS="{}")
+    code, found = doctor(url=url, CELERY_FAIR__KINDS="{}")
     assert code == 1
     assert {"F001", "F101"} <= found.keys()
 
@@ -132,13 +123,13 @@ def test_the_redis_behind_the_broker_and_what_waits_in_it_are_looked_at(redis_se
     with redis_server.client() as client:
         client.config_set("maxmemory-policy", "allkeys-lru")
         client.lpush("celery.batch", "a message")
-    code, found = doctor(BROKER=redis_server.url)
+    code, found = doctor(url=redis_server.url)
     assert (code, list(found)) == (1, ["F102", "F120"])
     assert found["F102"]["what"].endswith("; messages that wait there: 1")
     with redis_server.client() as client:
         client.config_set("maxmemory-policy", "noeviction")
         client.config_set("maxmemory", "100kb")
-    code, found = doctor(BROKER=redis_server.url)
+    code, found = doctor(url=redis_server.url)
     assert (code, list(found)) == (1, ["F101", "F121"]), "what is full can't be asked by anybody"
     assert "was reached, and refuses" in found["F101"]["what"]
 
