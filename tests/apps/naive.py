@@ -243,12 +243,14 @@ def declare_by_hand() -> None:
 @double
 def install_late() -> None:
     """S1: the hooks are put in place when the step starts, after the strategies were made."""
-    enforce, start = hooks.Hooks.enforce, steps.FairStep.start
+    install, enforce, start = hooks.Hooks.install, hooks.Hooks.enforce, steps.FairStep.start
     late: list[hooks.Hooks] = []
-    hooks.Hooks.enforce = lambda self: late.append(self)
+    hooks.Hooks.install = lambda self: late.append(self)
+    hooks.Hooks.enforce = lambda self: None
 
     def start_late(self: steps.FairStep, c: Any) -> None:
         while late:
+            install(late[-1])
             enforce(late.pop())
         start(self, c)
 

@@ -37,11 +37,11 @@ ALLOWED = {
     "results sockets": POOLED,
     "Connection objects": 4 * POOLED,
     "Slot objects": KEPT,
-    "channels": 1,
+    "channels": 2,
     "readers": 1,
 }
 """More than before that is none: what the pools of connections may hold, opened when first used;
-the tasks that a worker remembers; the channel of a mode that it was in.
+the tasks that a worker remembers; the channel of a mode that it was in, and that of its orders.
 """
 
 

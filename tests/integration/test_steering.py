@@ -20,6 +20,7 @@ from celery_fair.steering.making import assigning
 from tests.apps import mixed
 from tests.brokers.broker import Broker
 from tests.brokers.waiting import wait_until
+from tests.integration.contract.site import cut_workers
 
 APP = "tests.apps.mixed"
 KEPT = "_celery_fair.orders"
@@ -105,7 +106,7 @@ def test_paused_batch_waits_and_is_lost_by_no_crash(start_worker, app, journal, 
 
 
 def test_a_pause_survives_reconnects_and_costs_nothing_meanwhile(
-    start_worker, app, journal, control, steering, broker, redis_client
+    start_worker, app, journal, control, steering, broker, redis_client, shared_redis
 ):
     """A kind's and a queue's, over two lost connections; the worker neither spins nor pulls."""
     worker = start_worker(APP, queues=["celery", "celery.batch", "reports"])
@@ -115,7 +116,7 @@ def test_a_pause_survives_reconnects_and_costs_nothing_meanwhile(
         app.tasks["b.sleep"].delay(f"b{number}")
         app.tasks["i.sleep"].apply_async((f"r{number}",), queue="reports")
     for label in ("i0", "i1"):
-        redis_client.client_kill_filter(_type="normal", skipme=True)
+        cut_workers(shared_redis, broker)
         app.tasks["i.sleep"].delay(label)
         journal.wait_finished(label)
     process = psutil.Process(worker.pid)

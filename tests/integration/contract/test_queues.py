@@ -97,6 +97,7 @@ def test_a_batch_queue_added_at_run_time_goes_to_the_batch_lane(
     assert ask(app, worker.hostname)["kinds"]["batch"]["queues"] == ["imports"]
 
     app.control.cancel_consumer("imports", destination=[worker.hostname], reply=True, timeout=5)
+    ask(app, worker.hostname)  # it is done a turn of the loop after it is answered
     publish(app, "b.sleep", ["cancelled"], queue="imports")
     publish(app, "i.sleep", ["after"])
     journal.wait_finished("after")

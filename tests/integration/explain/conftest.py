@@ -31,7 +31,8 @@ _numbers = itertools.count()
 class Stage:
     """An app to publish with, and tasks that run until they are let go."""
 
-    def __init__(self, app: Celery, folder: Path, worker: WorkerProcess) -> None:
+    def __init__(self, broker: Broker, app: Celery, folder: Path, worker: WorkerProcess) -> None:
+        self.broker = broker
         self.app = app
         self.worker = worker
         self._folder = folder
@@ -124,7 +125,7 @@ def make_stage(broker: Broker, folder: Path, hostname: str) -> Iterator[Stage]:
     worker = WorkerProcess(APP, broker, folder / "worker.log", hostname=hostname, env=SETTINGS)
     app = trapped.make_app(broker)
     try:
-        yield Stage(app, folder, worker.start(wait_ready=True))
+        yield Stage(broker, app, folder, worker.start(wait_ready=True))
     finally:
         worker.close()
         app.close()

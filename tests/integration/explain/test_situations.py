@@ -13,6 +13,7 @@ import pytest
 from celery_fair.policy.waiting import Reason
 from tests.brokers.broker import Broker
 from tests.brokers.waiting import wait_until
+from tests.integration.contract.site import cut_workers
 from tests.nodes.worker import WorkerProcess
 
 LATER = 600.0
@@ -147,12 +148,13 @@ def test_it_has_ended_and_why_it_had_waited_is_known(stage):
     assert waited["running_interactive"] == pytest.approx(2.0, abs=0.5)
 
 
-def test_a_reconnect_takes_nothing_from_the_record_nor_a_queue_that_was_resumed(stage):
+def test_a_reconnect_takes_nothing_from_the_record_nor_a_queue_that_was_resumed(
+    stage, shared_redis
+):
     """Celery before 5.7 would not consume that queue over the new connection."""
     id = stage.send("i.sleep")
     stage.wait(id, place="ended")
-    with stage.app.pool.acquire() as connection:
-        connection.default_channel.client.client_kill_filter(_type="normal", skipme=True)
+    cut_workers(shared_redis, stage.broker)
     wait_until(lambda: stage.worker.log_text().count("Connected to") > 1, "a new connection")
     stage.wait(stage.send("b.sleep"), place="ended")
     assert stage.wait(id, place="ended").task["outcome"] == "succeeded"
