@@ -39,11 +39,15 @@ class Retrying:
         self.budget: RetryBudget | None = None
 
     def open(self) -> None:
-        """This process is a worker, and has no children yet."""
+        """This process is a worker that enforces; the children that it has already aren't told."""
         self.decides = True
         ratio = self._fair.settings.batch_retry_budget
-        if ratio is not None:
+        if ratio is not None and self.budget is None:  # else some of them have this one
             self.budget = RetryBudget(ratio, monotonic())
+
+    def rest(self) -> None:
+        """The worker only observes, for a while perhaps."""
+        self.decides = False
 
     def close(self) -> None:
         """The worker ends."""

@@ -57,8 +57,6 @@ class Scheduler:
         self.started_at = time.time()
         self.pool = adapt(c.pool)
         self.policy = self._make_policy(c)
-        if self.settings.mode == "enforce":  # before the pool forks
-            fair.retrying.open()
         self.dispatcher = Dispatcher(
             self.policy, self.pool, c.on_task_request, self._call_later, fair.kind_of_queue
         )
@@ -134,7 +132,9 @@ class Scheduler:
         self._timer_entry = c.timer.call_repeatedly(TICK_SECONDS, self.tick)
 
     def _follow_mode(self, enforcing: bool) -> None:
-        """What ends tasks before their time, or after it, is enforced too."""
+        """What ends tasks before their time, or after it, and what retries them, enforces too."""
+        retrying = self.fair.retrying
+        (retrying.open if enforcing else retrying.rest)()  # at first before the pool forks
         self.dispatcher.time_limits = self.settings.time_limits if enforcing else {}
         self.dispatcher.probing.deadlines = Deadlines(self.settings.timeouts if enforcing else {})
         self.dispatcher.probing.deadlines.learn(self.c.app.tasks if enforcing else {})

@@ -7,8 +7,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from celery_fair.retrying import Retrying
+from celery_fair.settings import FairSettings
 from celery_fair.worker import internals
 from celery_fair.worker.pulling import Pulling
+from celery_fair.worker.scheduler import Scheduler
 from celery_fair.worker.switching import Switching
 
 
@@ -150,3 +153,23 @@ def test_what_celery_takes_from_its_window_at_a_reconnect_is_given_back_by_it_al
     assert (worker.c.initial_prefetch_count, worker.c._maximum_prefetch_restored) == left
     worker.switching.to("enforce")
     assert worker.c.initial_prefetch_count == 8, "for the next change to Celery's own order"
+
+
+def test_retries_follow_the_mode_and_all_that_decide_share_one_budget():
+    """A pool of threads is never replaced; and of another, children may have the budget already."""
+    fair = SimpleNamespace(settings=FairSettings())
+    fair.retrying = retrying = Retrying(fair)
+    scheduler = SimpleNamespace(
+        fair=fair,
+        settings=fair.settings,
+        dispatcher=SimpleNamespace(probing=SimpleNamespace()),
+        c=SimpleNamespace(app=SimpleNamespace(tasks={})),
+    )
+    found = []
+    for enforcing in (False, True, False, True):
+        Scheduler._follow_mode(scheduler, enforcing)
+        found.append((retrying.decides, retrying.budget is not None))
+    assert found == [(False, False), (True, True), (False, True), (True, True)]
+    budget = retrying.budget
+    Scheduler._follow_mode(scheduler, True)
+    assert retrying.budget is budget
