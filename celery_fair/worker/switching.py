@@ -95,8 +95,8 @@ class Switching:
 
     def _hook(self) -> None:
         self._dispatcher.enforcing = self.enforcing
+        self._fair.fronts.served = self.enforcing
         if self.enforcing:
-            self._fair.fronts.served = True
             self._hooks.enforce()
         else:
             self._hooks.observe(self._observing)

@@ -57,7 +57,7 @@ class Worker:
         self.scheduled = []
         monkeypatch.setattr(internals, "scheduled_requests", lambda timer: self.scheduled)
         monkeypatch.setattr(internals, "renew_default_channel", lambda connection: None)
-        fair = SimpleNamespace(
+        self.fair = fair = SimpleNamespace(
             settings=SimpleNamespace(mode="enforce"), fronts=SimpleNamespace(served=False)
         )
         puller = SimpleNamespace(
@@ -92,6 +92,7 @@ def test_one_consumer_rests_before_the_other_consumes(worker):
     assert worker.c.task_consumer is worker.observing
     assert worker.observing.on_message == "the handler"
     assert worker.dispatcher.enforcing is False
+    assert worker.fair.fronts.served is False, "nobody consumes fronts first"
 
 
 def test_tasks_that_wait_for_their_time_have_places_in_celerys_window(worker):
