@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from celery_fair.cli.explained_waits import NEVER, Wait, paces, reasons
+from celery_fair.cli.explained_waits import NEVER, Wait, paces, reasons, untold_pauses
 from celery_fair.cli.explanation import Said
 from celery_fair.observe.total import ready_by_queue
 from celery_fair.policy.pace import Estimate, estimate
@@ -52,9 +52,10 @@ def explain_kind(
     }
     parts = [report["kinds"][kind] for report in serving.values()]
     waits = reasons(kind, None, serving, now)
-    if not serving:
+    waits += untold_pauses(kind, waits, said.reports, now)
+    if not serving and not waits:
         waits = [Wait(Reason.NO_CONSUMER, f"no worker with celery-fair serves {kind}")]
-    ready, held = _ready(parts), sum(part["held"] for part in parts)
+    ready, held = _ready(parts) if parts else None, sum(part["held"] for part in parts)
     stopped = next((NEVER[wait.reason] for wait in waits[:1] if wait.reason in NEVER), None)
     found = None if stopped else estimate((ready or 0) + held, paces(kind, list(serving.values())))
     return KindExplanation(

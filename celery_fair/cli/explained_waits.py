@@ -59,6 +59,19 @@ def reasons(
     return [_wait(reason, kind, nodes, now) for reason, nodes in ranked]
 
 
+def untold_pauses(
+    kind: str, told: Sequence[Wait], reports: Mapping[str, Mapping[str, Any]], now: float
+) -> list[Wait]:
+    """Pauses of a kind or its queues, where another reason was told: those queues have no other."""
+    paused = {
+        node: report
+        for node, report in reports.items()
+        if any(pause["kind"] == kind for pause in report["steering"]["paused"])
+        and not any(wait.reason is Reason.PAUSED and node in wait.workers for wait in told)
+    }
+    return [_wait(Reason.PAUSED, kind, paused, now)] if paused else []
+
+
 def _wait(reason: Reason, kind: str, nodes: Mapping[str, Mapping[str, Any]], now: float) -> Wait:
     names = sorted(nodes)
     since = [report["kinds"][kind]["since"] for report in nodes.values()]

@@ -116,9 +116,15 @@ def notes(
     found = [f"{node} works without celery-fair: {why}." for node, why in answers.silent.items()]
     if not answers.reports:
         return found
+    # Nobody consumes a paused queue, as was ordered and is said above.
+    paused = {
+        pause["queue"]
+        for report in answers.reports.values()
+        for pause in (report.get("steering") or {}).get("paused", ())
+    }
     for kind in KINDS:
         part = everything["kinds"][kind]
-        missing = sorted(set(configured.get(kind, ())) - set(part["queues"]))
+        missing = sorted(set(configured.get(kind, ())) - set(part["queues"]) - paused)
         if missing and not part["queues_left_out"]:
             found.append(
                 f"No worker with celery-fair serves {', '.join(missing)} ({kind}); "

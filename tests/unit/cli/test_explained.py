@@ -255,6 +255,20 @@ def test_the_latest_changes_of_all_gates_are_told_the_latest_first():
     json.dumps(of_kind(found))
 
 
+def test_of_a_kind_whose_queue_is_paused_the_pause_is_told():
+    found = explain_kind("batch", Said({"a": report(kind(), steering=pause("nightly"))}), NOW)
+    assert found.ready is None, "what waits there nobody has counted"
+    assert found.waits[0].text == "nightly was paused by ann@desk 60 s ago"
+    assert found.no_estimate == "it is paused"
+    found = explain_kind("batch", Said({"a": report(kind(), steering=pause())}), NOW)
+    assert [wait.reason for wait in found.waits] == [Reason.PAUSED], "and its only queue beside it"
+    served = kind("celery.batch", why=Reason.SLOTS_TAKEN)
+    found = explain_kind("batch", Said({"a": report(served, steering=pause("nightly"))}), NOW)
+    assert [wait.reason for wait in found.waits] == [Reason.SLOTS_TAKEN, Reason.PAUSED]
+    found = explain_kind("batch", Said({"a": report(served, steering=pause())}), NOW)
+    assert [wait.reason for wait in found.waits] == [Reason.PAUSED]
+
+
 def test_a_kind_that_nobody_serves():
     found = explain_kind("batch", Said({"a": report(kind())}), NOW)
     assert found.waits[0].reason is Reason.NO_CONSUMER

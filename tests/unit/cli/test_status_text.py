@@ -94,6 +94,14 @@ def test_a_queue_that_nobody_serves_is_named():
     assert "No worker" not in shown({"w1": report()})
 
 
+def test_a_queue_that_is_paused_is_not_said_to_have_nobody():
+    paused = [{"kind": "batch", "queue": "celery.batch", "by": "ann@ops", "at": NOW}]
+    steering = {"paused": paused, "draining": None}
+    text = shown({"w1@host": report(kind("celery"), kind(), steering=steering)})
+    assert "batch from celery.batch paused by ann@ops" in text
+    assert "No worker" not in text
+
+
 def test_a_task_that_ends_its_child_again_and_again_is_named():
     once, often = ({"id": id, "task": "shop.pdf", "times": n} for id, n in (("x", 1), ("y", 7)))
     said = shown({"w1": report(ended_by_pool=[often, once])})
