@@ -21,15 +21,22 @@ class Meter:
         self.received = Received(now)
 
     def tick(
-        self, load: Load, now: float, *, interactive: int, batch: int, slots: int, memory: float
-    ) -> None:
+        self, load: Load, now: float, *, interactive: int, batch: int, slots: int,
+        serves_both: bool, memory: float,
+    ) -> None:  # fmt: skip
         """Take in a load while so many tasks run; ``memory`` is that of the arrival rate."""
         self.interactive.oldest = load.interactive_oldest_run_seconds
         self.batch.oldest = load.batch_oldest_run_seconds
         self.interactive_rate = self.starts.per_second(now, memory)
         # Unknown is a yes only to a kind that has been seen: nothing is owed to what never came.
         seen = load.batch_backlog is not None or batch + self.batch.count > 0
-        both = seen and load.batch_waits and (load.interactive_waits or interactive > 0)
+        # What is paused waits for its resume, and wants no slot.
+        both = (
+            serves_both
+            and seen
+            and load.batch_waits
+            and (load.interactive_waits or interactive > 0)
+        )
         self.received.tick(now, batch if both else None, slots)
 
     def traffic(self, place: Place, slots: int, running_batch: int) -> Traffic:

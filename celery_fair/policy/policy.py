@@ -150,6 +150,7 @@ class Policy:
             interactive=self.running_interactive,
             batch=self.running_batch,
             slots=self.slots,
+            serves_both=self._serves_both,
             memory=self._reserve.memory_seconds(batch_seconds),
         )
         running = self.running_interactive + self._place.others_interactive

@@ -51,6 +51,17 @@ def test_nothing_starts_of_what_is_paused_and_its_lane_has_no_credit(made, scrip
             assert name not in kinds or credit == 0
 
 
+@pytest.mark.parametrize("kind", [INTERACTIVE, BATCH])
+def test_no_time_in_a_pause_counts_for_the_share_that_batch_has_received(kind):
+    made = policy()
+    filled(made, now=0.1)
+    made.observe(Load(5, 5), 10.0)
+    received = made.view(10.0).share_received
+    made.pause([kind], 10.0)
+    made.observe(Load(5, 5), 500.0)
+    assert made.view(500.0).share_received == received is not None
+
+
 def test_interactive_has_all_slots_while_batch_is_paused_and_batch_the_reserve_too():
     one = policy()
     one.pause([BATCH], 0.5)
