@@ -40,6 +40,17 @@ def _lines(console: Console, first: str, others: str, text: str | Text, style: s
     """Filled by words, without blanks at the ends: what is copied from here has none either."""
     width = max(console.width - len(others), 20)
     whole = Text(text, style=style) if isinstance(text, str) else text
+    whole.plain = _harmless(whole.plain)
     for number, line in enumerate(whole.wrap(console, width)):
         line.rstrip()
         console.print(Text.assemble((others if number else first, "dim"), line), no_wrap=True)
+
+
+def _harmless(text: str) -> str:
+    """Names come over the broker, from anybody who may publish: none of them steers a terminal."""
+    return "".join(
+        sign
+        if sign.isprintable() or sign in "\n\N{NO-BREAK SPACE}"
+        else "\N{REPLACEMENT CHARACTER}"
+        for sign in text
+    )

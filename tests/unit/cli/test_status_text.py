@@ -94,6 +94,14 @@ def test_a_queue_that_nobody_serves_is_named():
     assert "No worker" not in shown({"w1": report()})
 
 
+def test_no_name_that_came_over_the_broker_steers_the_terminal():
+    by = "\x1b[2Jann\r"
+    paused = [{"kind": "batch", "queue": None, "by": by, "at": NOW}]
+    text = shown({"w1\x1b[0m": report(steering={"paused": paused, "draining": None})})
+    assert "\x1b" not in text
+    assert "paused by \N{REPLACEMENT CHARACTER}[2Jann" in text
+
+
 def test_a_queue_that_is_paused_is_not_said_to_have_nobody():
     paused = [{"kind": "batch", "queue": "celery.batch", "by": "ann@ops", "at": NOW}]
     steering = {"paused": paused, "draining": None}
