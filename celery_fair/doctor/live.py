@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final
 
 from celery_fair.app import Fair
+from celery_fair.doctor.checking import checked
 from celery_fair.doctor.clocks import clock_findings
 from celery_fair.doctor.consumers import consumer_findings
 from celery_fair.doctor.differences import difference_findings
@@ -23,8 +24,6 @@ from celery_fair.doctor.results import result_findings
 from celery_fair.doctor.runs import run_findings
 from celery_fair.doctor.stranded import kind_findings, stranded_findings
 
-logger = logging.getLogger(__name__)
-
 UNREACHABLE: Final = rule(
     "F101",
     "error",
@@ -39,15 +38,6 @@ NO_WORKER: Final = rule(
     why="What workers consume, and with which settings, was not checked.",
     cure="Start them and ask again; --timeout gives busy ones more time.",
 )
-UNCHECKED: Final = rule(
-    "F199",
-    "info",
-    "what could not be checked",
-    why="Somebody did not answer, may not be asked, or has answered in a way that this version "
-    "doesn't know: it may be in order or not.",
-    cure="Look at what is named; a command that a managed Redis refuses stays unknown.",
-)
-
 Check = Callable[[Fair, Replies], Iterator[Finding]]
 
 CHECKS: Final[dict[str, Check]] = {
@@ -70,14 +60,5 @@ CHECKS: Final[dict[str, Check]] = {
 
 def live_findings(fair: Fair, replies: Replies) -> list[Finding]:
     """Compare the workers with the app and with each other; never raises for what they say."""
-    found: list[Finding] = []
-    unchecked = list(replies.unchecked)
-    for about, check in CHECKS.items():
-        try:
-            found += check(fair, replies)
-        except Exception as error:  # another version's answer, or nobody's
-            logger.debug("%s could not be checked", about, exc_info=True)
-            unchecked.append(f"{about} ({type(error).__name__}: {error})")
-    if unchecked:
-        found.append(UNCHECKED.finding(f"Not checked: {'; '.join(unchecked)}", unchecked))
-    return found
+    bound = {about: partial(check, fair, replies) for about, check in CHECKS.items()}
+    return checked(bound, replies.unchecked)

@@ -104,7 +104,7 @@ def _runs(fair: Fair, limit: Patience, hold: float) -> Iterator[Finding]:
     limits = fair.settings.time_limits
     too_long: dict[bool, dict[str, float]] = {True: {}, False: {}}
     for name, task in own_tasks(fair.app).items():
-        seconds = task.time_limit or limits.get(_kind(fair, name, task))
+        seconds = task.time_limit or limits.get(kind_of(fair, name, task))
         seconds = seconds or fair.app.conf.task_time_limit
         if seconds and seconds + hold >= limit.seconds:
             too_long[bool(task.acks_late)][name] = float(seconds)
@@ -117,7 +117,7 @@ def _runs(fair: Fair, limit: Patience, hold: float) -> Iterator[Finding]:
         )
 
 
-def _kind(fair: Fair, name: str, task: Any) -> Kind:
+def kind_of(fair: Fair, name: str, task: Any) -> Kind:
     """What it is run as, as far as it can be known; a kind that isn't one is another finding."""
     try:
         return fair.kind_of_task(name, task) or fair.settings.default_kind

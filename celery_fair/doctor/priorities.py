@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from celery_fair.app import Fair
 from celery_fair.doctor.finding import Finding, named, rule
+from celery_fair.doctor.patience import kind_of
 from celery_fair.doctor.queues import driver_type, lane_queues
 from celery_fair.doctor.tasks import own_tasks, queue_of, route_of
 from celery_fair.policy.kinds import KINDS
@@ -106,8 +107,7 @@ def _without_effect(fair: Fair) -> Iterator[Finding]:
 
 def _sent_to(fair: Fair, name: str) -> str:
     task = fair.app.tasks[name]
-    kind = fair.kind_of_task(name, task) or fair.settings.default_kind
-    return queue_of(fair, name, task) or fair.queues[kind][0]
+    return queue_of(fair, name, task) or fair.queues[kind_of(fair, name, task)][0]
 
 
 def _has_priorities(queue: Any) -> bool:

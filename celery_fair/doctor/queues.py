@@ -32,7 +32,7 @@ def driver_type(app: Any) -> str:
     """kombu's word for the broker's family, without connecting; empty for an unknown transport."""
     try:
         return str(app.connection_for_read().transport.driver_type)
-    except (ImportError, KeyError, AttributeError):  # its client library is missing, or no such one
+    except (ImportError, KeyError, AttributeError, ValueError):  # no client, no such one, no URL
         return ""
 
 

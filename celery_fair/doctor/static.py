@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Final
 
 from celery_fair.app import Fair
+from celery_fair.doctor.checking import checked
 from celery_fair.doctor.finding import Finding, rule
 from celery_fair.doctor.options import option_findings
 from celery_fair.doctor.patience import patience_findings
@@ -69,13 +71,14 @@ def static_findings(app: Any) -> list[Finding]:
         return [BAD_SETTINGS.finding("; ".join(error.problems))]
     if not enabled:
         return [SWITCHED_OFF.finding("celery-fair is switched off (enabled=False)")]
-    return list(_findings(fair))
+    return checked({about: partial(check, fair) for about, check in CHECKS.items()})
 
 
-def _findings(fair: Fair) -> Iterator[Finding]:
-    yield from task_findings(fair)
-    yield from patience_findings(fair)
-    yield from queue_findings(fair)
-    yield from timeout_findings(fair)
-    yield from priority_findings(fair)
-    yield from option_findings(fair)
+CHECKS: Final[dict[str, Callable[[Fair], Iterator[Finding]]]] = {
+    "tasks": task_findings,
+    "the broker's patience": patience_findings,
+    "queues": queue_findings,
+    "timeouts": timeout_findings,
+    "priorities": priority_findings,
+    "Celery's own options": option_findings,
+}

@@ -344,3 +344,31 @@ def test_tasks_that_cannot_be_imported_are_found_and_the_others_looked_at(make_a
 def test_an_apps_findings_can_be_asked_for_in_code(make_app):
     app = make_app(tasks=["shop.a"])
     assert [finding.id for finding in Fair.of(app).findings()] == ["F001", "F011"]
+
+
+# F199
+
+
+@pytest.mark.parametrize(
+    ("about", "broker", "conf"),
+    [
+        ("the broker's patience", REDIS, {"broker_transport_options": {"visibility_timeout": "9"}}),
+        ("queues", AMQP, {"worker_pool": "gevent", "broker_heartbeat": "10"}),
+        ("the broker's patience", REDIS, {"task_time_limit": "60"}),
+    ],
+)
+def test_a_setting_of_a_strange_type_stops_one_check_and_no_worker(make_app, about, broker, conf):
+    app = make_app(broker, tasks=["shop.a"], **conf)
+    assert ids(app) == ["F001", "F199"]
+    assert find(app, "F199").what.startswith(f"Not checked: {about} (")
+
+
+def test_a_kind_that_is_none_is_one_finding_also_where_a_task_has_a_priority(make_app):
+    app = make_app(AMQP, task_default_priority=3)
+    add_task(app, "shop.a", fair_kind="bulk")
+    assert ids(app) == ["F010", "F014"]
+
+
+def test_a_url_that_cant_be_read_is_quoted_nowhere(make_app):
+    assert "s3cret" not in str(static_findings(make_app("redis://:pa#s3cret@host:1x/0")))
+    assert "1x" not in str(static_findings(make_app("redis://host:1x/0")))
