@@ -141,7 +141,8 @@ class Paused(Saturated):
         elif self.now >= self.ends and self.at_resume is None:
             self.at_resume = self.now
             self.policy.pause([], self.now)
-            self.batch_slot_seconds = 0.0
+            # What has run through the pause goes on, and is paid for.
+            self.batch_slot_seconds = sum(e[0] - self.now for e in ends if e[2] == BATCH)
             self.longest_without_free_slot = 0.0
         super()._tick(ends)
 
