@@ -71,6 +71,13 @@ class Hooks:
     def _add_task_queue(
         self, add: Callable[..., Any], queue: str, *args: Any, **options: Any
     ) -> None:
+        """Celery before 5.7 leaves a queue that it knows out of those that it is to consume.
+
+        So the next connection would be without it, and the consumer of the other mode.
+        """
+        queues = self._c.app.amqp.queues
+        if queue in queues:
+            queues.select_add(queues[queue])
         add(queue, *args, **options)
         self._fronts.changed()
 
