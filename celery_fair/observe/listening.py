@@ -88,8 +88,12 @@ class Listener(threading.Thread):
 
 
 def reach(connection: Any) -> None:
-    """Connect, or raise within some seconds: the first use of a connection would try for ever."""
+    """Connect, or raise within some seconds: the first use of a connection would try for ever.
+
+    A Redis that is there and answers nothing (stopped, or swapping) is waited for as long. What
+    blocks, BRPOP and a subscription, is read when it has come, and knows no such end.
+    """
     if connection.transport.driver_type == "redis":  # which has no time limit of its own
-        bound = {"socket_connect_timeout": CONNECT_SECONDS}
+        bound = {"socket_connect_timeout": CONNECT_SECONDS, "socket_timeout": CONNECT_SECONDS}
         connection.transport_options = {**bound, **connection.transport_options}
     connection.ensure_connection(max_retries=1, interval_start=0.5, timeout=CONNECT_SECONDS)

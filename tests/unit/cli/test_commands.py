@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
+import time
 from importlib import import_module
 
 import click
@@ -13,6 +15,7 @@ from celery.bin.base import CLIContext
 from click.testing import CliRunner
 
 from celery_fair.cli import doctor, fair, remote, status
+from celery_fair.observe import listening
 from tests.brokers.process import free_port
 from tests.unit.cli.conftest import add_task
 from tests.unit.cli.replies import report
@@ -212,3 +215,15 @@ def test_what_only_a_command_needs_is_not_loaded_with_every_celery():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_a_redis_that_takes_connections_and_answers_nothing_is_not_waited_for(
+    make_app, monkeypatch
+):
+    monkeypatch.setattr(listening, "CONNECT_SECONDS", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        app = make_app(f"redis://127.0.0.1:{silent.getsockname()[1]}/0")
+        began = time.monotonic()
+        with pytest.raises(remote.Unreachable, match="Timeout"):
+            remote.ask(app, "fair_status", timeout_seconds=0.1)
+        assert time.monotonic() - began < 5
