@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from celery_fair.cli.explain_words import at_worker, at_workers
+from celery_fair.cli.explain_words import names as named
 from celery_fair.front import without_front
 from celery_fair.policy.pace import Pace
 from celery_fair.policy.waiting import Reason
@@ -75,12 +76,23 @@ def untold_pauses(
 def _wait(reason: Reason, kind: str, nodes: Mapping[str, Mapping[str, Any]], now: float) -> Wait:
     names = sorted(nodes)
     since = [report["kinds"][kind]["since"] for report in nodes.values()]
-    text = (
-        at_worker(reason, kind, nodes[names[0]], now)
-        if len(names) == 1
-        else at_workers(reason, names)
+    return Wait(
+        reason,
+        _text(reason, kind, nodes, now),
+        names,
+        min((at for at in since if at is not None), default=None),
     )
-    return Wait(reason, text, names, min((at for at in since if at is not None), default=None))
+
+
+def _text(reason: Reason, kind: str, nodes: Mapping[str, Mapping[str, Any]], now: float) -> str:
+    """Figures are a worker's own; one order to pause is the same for all that follow it."""
+    names = sorted(nodes)
+    if len(names) > 1 and reason is not Reason.PAUSED:
+        return at_workers(reason, names)
+    texts = {at_worker(reason, kind, report, now) for report in nodes.values()}
+    if len(texts) > 1:
+        return at_workers(reason, names)
+    return texts.pop() if len(names) == 1 else f"{texts.pop()} ({named(names)})"
 
 
 def reason_in(report: Mapping[str, Any], kind: str, queue: str | None = None) -> Reason | None:

@@ -8,6 +8,7 @@ import json
 import pytest
 from rich.console import Console
 
+from celery_fair.cli import explained_waits
 from celery_fair.cli.explain_json import of_kind, of_task
 from celery_fair.cli.explain_many_text import show_kind, show_worker
 from celery_fair.cli.explain_text import show_task
@@ -79,6 +80,18 @@ def test_a_pause_comes_before_all_that_the_policy_says():
     assert reasons(found) == [Reason.PAUSED]
     assert found.waits[0].text == "batch was paused by ann@desk 60 s ago"
     assert found.no_estimate == "it is paused"
+
+
+def test_of_a_pause_in_several_workers_it_is_said_by_whom_too():
+    waits = explained_waits.reasons(
+        "batch", "celery.batch", {name: report(steering=pause()) for name in ("w1", "w2")}, NOW
+    )
+    assert [wait.text for wait in waits] == ["batch was paused by ann@desk 60 s ago (w1, w2)"]
+    other = {"paused": [{**pause()["paused"][0], "by": "bob@desk"}], "draining": None}
+    waits = explained_waits.reasons(
+        "batch", "celery.batch", {"w1": report(steering=pause()), "w2": report(steering=other)}, NOW
+    )
+    assert [wait.text for wait in waits] == ["paused (w1, w2)"]
 
 
 def test_a_pause_of_another_queue_or_kind_is_none():
