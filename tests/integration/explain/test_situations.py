@@ -209,7 +209,7 @@ def test_a_worker_without_celery_fair_has_it_and_then_dies_with_it(stage, tmp_pa
     with plain:
         plain.start() if not plain.running else None
         ran, waits = (stage.send("late", "a", 60, queue="celery.plain") for _ in range(2))
-        both = type(stage)(stage.app, tmp_path, stage.worker)
+        both = type(stage)(stage.broker, stage.app, tmp_path, stage.worker)
         both.explain = lambda id: _ask(stage, id, 2)
         assert both.wait(ran, place="running").worker == "p1@redis"
         assert both.wait(waits, Reason.PLAIN_WORKER, place="received").worker == "p1@redis"
