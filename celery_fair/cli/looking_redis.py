@@ -21,7 +21,8 @@ MESSAGES: Final = 10_000
 
 BYTES: Final = 64_000_000
 PAGE_BYTES: Final = 1_000_000
-FIRST_PAGE, LARGEST_PAGE = 100, 1000
+FIRST_PAGE, LARGEST_PAGE = 10, 1000
+"""The first is short: how large messages are, it has yet to tell."""
 TEXT_LENGTH: Final = 255
 
 

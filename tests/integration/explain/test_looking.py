@@ -60,6 +60,14 @@ def test_pages_go_on_where_the_last_ended(app, monkeypatch):
     assert [look_for(app, id, ["work"], SECONDS).seen.before for id in ids] == list(range(8))
 
 
+def test_few_are_read_before_their_size_is_known(app, monkeypatch):
+    """Ten megabytes each, as some send them, would be a gigabyte in a page of a hundred."""
+    monkeypatch.setattr(looking_redis, "BYTES", 1)
+    ids = send(app, 30)
+    found = look_for(app, ids[-1], ["work"], SECONDS)
+    assert "only the first 10 messages: there are more" in found.looked
+
+
 def test_a_look_is_bounded_and_says_so(app, monkeypatch):
     monkeypatch.setattr(looking_redis, "FIRST_PAGE", 3)
     monkeypatch.setattr(looking_redis, "MESSAGES", 3)
