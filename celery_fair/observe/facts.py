@@ -140,10 +140,11 @@ def _kind(scheduler: Scheduler, kind: Kind, now: float) -> dict[str, Any]:
     dispatcher, view = scheduler.dispatcher, scheduler.policy.view(now)
     counts = dispatcher.counting.counts
     lane = dispatcher.lanes.get(kind)
+    running = view.running_batch if kind == "batch" else view.running_interactive
     mean = view.batch_mean_seconds if kind == "batch" else view.interactive_mean_seconds
     return {
         "queues": without_fronts(scheduler.queues(kind)),
-        "running": view.running_batch if kind == "batch" else view.running_interactive,
+        "running": running - sum(slot.kind == kind for slot in list(dispatcher.parked)),
         "held": len(lane) + len(lane.aside) if lane is not None else 0,
         "rate_limited": lane.limited if lane is not None else 0,
         "scheduled": lane.scheduled if lane is not None else 0,
@@ -174,7 +175,8 @@ def _slot_seconds(scheduler: Scheduler, kind: Kind, now: float) -> float:
     seconds = dispatcher.counting.counts.runs[kind].sum_seconds
     for slot in [*dispatcher.counting.ended, *dispatcher.slots.finished]:
         seconds += slot.finished_at - slot.started_at if slot.kind == kind else 0.0
-    seconds += sum(now - slot.started_at for slot in dispatcher.slots if slot.kind == kind)
+    begun = [slot for slot in dispatcher.slots if slot not in dispatcher.parked]
+    seconds += sum(now - slot.started_at for slot in begun if slot.kind == kind)
     kept[kind] = seconds = max(seconds, kept[kind])
     return seconds
 

@@ -61,6 +61,8 @@ class Dispatcher:
         """Observe mode: requests that were passed on, and would have had to wait here."""
         self.enforcing = True
         """False while Celery's own consumer pulls, and all that arrives is passed on at once."""
+        self.parked: set[Slot] = set()
+        """Of what was passed on, the part that waits in a pool which takes more than it runs."""
         self.lanes: Mapping[Kind, Lane] = {}
         self.windows: Mapping[Kind, Window] = {}
         self.spare = 0
@@ -250,6 +252,9 @@ class Dispatcher:
         with self.lock:
             self.note_finished()
             self.counting.settle()
+            for slot in list(self.parked):
+                if slot not in self.slots.taken:  # the pool has dropped its job unbegun
+                    self.parked.discard(slot)
 
     def _tell_end(self, slot: Slot) -> None:
         slot.outcome = slot.outcome or unsaid(slot.request)
@@ -351,7 +356,7 @@ class Dispatcher:
         if slot is None:
             if not internals.is_request(request):
                 return apply(*args, **options)
-            slot = slot_of_passed_on(self, request)
+            slot = slot_of_passed_on(self, request, options)
         limit = self.time_limits.get(slot.kind)
         if limit is not None and options.get("timeout") is None:
             options["timeout"] = limit

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from celery_fair.headers import FairHeader
 from celery_fair.observe.endings import DUPLICATE
 from celery_fair.policy.kinds import BATCH, Kind
 from celery_fair.worker import internals, telling
+from celery_fair.worker.pools import follow
 from celery_fair.worker.slots import Slot
 
 if TYPE_CHECKING:
@@ -44,20 +46,35 @@ class Observing:
         dispatcher.pass_on(request)
 
 
-def slot_of_passed_on(dispatcher: Dispatcher, request: Any) -> Slot:
-    """Take a slot for what came by Celery's own way, as the pool gets it."""
+def slot_of_passed_on(dispatcher: Dispatcher, request: Any, options: dict[str, Any]) -> Slot:
+    """Take a slot for what came by Celery's own way, as the pool gets it.
+
+    For the policy it counts from here, since nothing that comes later can overtake it. It has begun
+    when the pool begins it, and has waited until then.
+    """
     (kind, _), now = kind_and_copy(request, dispatcher.kind_of_queue), monotonic()
     epoch = time.time()
     _, ready_at, _ = dispatcher.arrivals.stamps(internals.message_of(request).headers, epoch)
     known = None if ready_at == epoch else ready_at  # it says nothing of when it was published
     slot = dispatcher.slots.take(kind, request, now, now, known, dispatcher.policy.mode)
-    dispatcher.counting.started.append(slot)
+    if dispatcher.pool.queues_jobs:
+        dispatcher.parked.add(slot)
+        follow(options, "accept_callback", partial(_begin, dispatcher, slot))
+    else:
+        dispatcher.counting.started.append(slot)
     dispatcher.note_finished()
     dispatcher.policy.start(kind, now)
     dispatcher.dispatched[kind] += 1
     if "dispatched" in dispatcher.observers.hooks:
         dispatcher.observers.tell("dispatched", telling.of_slot(slot, finished=False))
     return slot
+
+
+def _begin(dispatcher: Dispatcher, slot: Slot, *_: Any) -> None:
+    """The pool begins a job that has waited in it; called in the thread that runs it."""
+    slot.started_at = monotonic()
+    dispatcher.counting.started.append(slot)
+    dispatcher.parked.discard(slot)
 
 
 def kind_and_copy(request: Any, kind_of_queue: Callable[[str], Kind]) -> tuple[Kind, str | None]:

@@ -24,6 +24,8 @@ class Pool:
     """Whether the loop must look at the broker between two tasks."""
     has_time_limits = True
     """Whether Celery ends a task here that runs for too long."""
+    queues_jobs = False
+    """Whether it takes more jobs than it has slots, and tells of each when it begins."""
 
     def __init__(self, pool: Any) -> None:
         self.pool = pool
@@ -40,8 +42,8 @@ class Pool:
         self, apply: Apply, slot: Slot, args: tuple[Any, ...], options: dict[str, Any]
     ) -> Any:
         """Call ``pool.apply_async`` so that ``slot`` is given back when the job has ended."""
-        _follow(options, "callback", slot.end)
-        _follow(options, "error_callback", slot.fail)
+        follow(options, "callback", slot.end)
+        follow(options, "error_callback", slot.fail)
         return apply(*args, **options)
 
     def on_flushed(self, slots: Slots) -> None:
@@ -57,11 +59,12 @@ class ThreadPool(Pool):
     """Threads: the future says it, also when a raising ``on_accepted`` leaves no callback."""
 
     has_time_limits = False
+    queues_jobs = True
 
     def apply(
         self, apply: Apply, slot: Slot, args: tuple[Any, ...], options: dict[str, Any]
     ) -> Any:
-        _follow(options, "callback", slot.note)
+        follow(options, "callback", slot.note)
         result = apply(*args, **options)
         result.f.add_done_callback(slot.release)
         return result
@@ -85,8 +88,8 @@ class GreenPool(Pool):
 
         Followed whether this task has one or not: the pool may have one for all.
         """
-        _follow(options, "callback", slot.note)
-        _follow(options, "timeout_callback", slot.overrun)
+        follow(options, "callback", slot.note)
+        follow(options, "timeout_callback", slot.overrun)
 
     def on_flushed(self, slots: Slots) -> None:
         """``flush`` does nothing here either."""
@@ -136,7 +139,7 @@ class SoloPool(Pool):
     def apply(
         self, apply: Apply, slot: Slot, args: tuple[Any, ...], options: dict[str, Any]
     ) -> Any:
-        _follow(options, "callback", slot.note)
+        follow(options, "callback", slot.note)
         try:
             return apply(*args, **options)
         finally:
@@ -163,7 +166,7 @@ def adapt(pool: Any) -> Pool:
     return Pool(pool)
 
 
-def _follow(options: dict[str, Any], name: str, after: Callback) -> None:
+def follow(options: dict[str, Any], name: str, after: Callback) -> None:
     """Have ``after`` called behind the callback of that name, with the same arguments."""
     callback = options.get(name)
     options[name] = partial(_then, after, callback) if callback else after

@@ -46,6 +46,9 @@ def test_observing_keeps_celerys_order_and_counts_what_it_would_do(
     assert kinds["interactive"]["dispatched"] == 1
     assert kinds["batch"]["running"] == kinds["interactive"]["running"] == 0
     assert kinds["batch"]["wait_seconds"]["count"] == 12
+    # 12 × 0.3 s on two slots: a wait lasts until the pool begins a task, whoever holds it until.
+    assert kinds["batch"]["wait_seconds"]["max"] >= 1.4
+    assert kinds["batch"]["slot_seconds"] < 12 * 0.3 + 2.0
     assert status["slots"]["audited"] == 0
     # One of them may run beside the reserve, if the worker has looked for others by then.
     assert 6 <= kinds["batch"]["would_have_held"] <= 12

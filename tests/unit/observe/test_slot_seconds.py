@@ -19,7 +19,7 @@ def scheduler():
     slots = Slots()
     slots.take(BATCH, SimpleNamespace(), 0.0)
     counting = SimpleNamespace(counts=Counts(["succeeded"], []), ended=[])
-    dispatcher = SimpleNamespace(slots=slots, counting=counting)
+    dispatcher = SimpleNamespace(slots=slots, counting=counting, parked=set())
     return SimpleNamespace(dispatcher=dispatcher, record=Record(0.0))
 
 
@@ -55,3 +55,8 @@ def test_a_slot_between_two_places_is_made_up_for_and_nothing_falls(scheduler):
     assert _slot_seconds(scheduler, BATCH, 6.0) == 5.0
     count(scheduler, 6.0)
     assert _slot_seconds(scheduler, BATCH, 6.0) == 6.0
+
+
+def test_what_waits_in_a_pool_has_had_nothing_of_the_slots(scheduler):
+    scheduler.dispatcher.parked.update(scheduler.dispatcher.slots)
+    assert _slot_seconds(scheduler, BATCH, 5.0) == 0.0

@@ -27,6 +27,7 @@ class FakePool(Pool):
 class Request:
     """The part of Celery's request that dispatching looks at."""
 
+    id = "an-id"
     task = SimpleNamespace(name="shop.answer")
 
     def __init__(self, kind=None, queue="celery", ready_at=None) -> None:
@@ -151,3 +152,29 @@ def test_what_was_passed_on_and_fails_on_its_way_to_the_pool_fails_as_it_did(wor
 
     with pytest.raises(OSError, match="no child left"):
         worker.dispatcher.process_task(broken, Request(BATCH))
+
+
+def test_a_job_in_the_queue_of_a_pool_waits_until_it_is_begun(worker):
+    """Threads: the executor takes all that Celery has prefetched, and runs a few."""
+    worker.dispatcher.pool.queues_jobs = True
+    worker.receive(*(Request(BATCH, ready_at=time.time() - 60) for _ in range(3)))
+    assert worker.policy.running_batch == 3, "nothing that comes later can overtake them"
+    assert len(worker.dispatcher.parked) == 3
+    first = next(iter(worker.dispatcher.slots))
+    first.started_at -= 5.0
+    worker.jobs[0]["accept_callback"](1, 0.0)
+    worker.dispatcher.settle()
+    assert len(worker.dispatcher.parked) == 2
+    assert monotonic() - first.started_at < 5.0
+    assert worker.dispatcher.counting.waits.summary(BATCH, monotonic())["count"] == 1
+
+
+def test_a_job_that_a_pool_has_dropped_unbegun_is_parked_no_longer(worker):
+    worker.dispatcher.pool.queues_jobs = True
+    worker.receive(Request(BATCH))
+    (slot,) = worker.dispatcher.slots
+    slot.outcome = "requeued"
+    slot.release()
+    worker.dispatcher.settle()
+    assert not worker.dispatcher.parked
+    assert worker.policy.running_batch == 0
