@@ -62,7 +62,11 @@ def _still_paused(steering: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding
     if since:
         now = time.time()
         is_old = now - min(since.values()) > FORGOTTEN_SECONDS
-        times = named(f"{what}, for {(now - at) / 60:.0f} min" for what, at in since.items())
+        times = named(f"{what}, for {_minutes(now - at)}" for what, at in since.items())
         yield STILL_PAUSED.finding(
             f"Paused: {times}", since, severity="warning" if is_old else "info"
         )
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds / 60:.0f} min" if seconds >= 60 else "less than a minute"

@@ -71,8 +71,6 @@ class Steering:
         """Pauses before those: what has waited since then has waited for their end too."""
         self.drain: Order | None = None
         """The order to take no more work, while it is in force."""
-        self.on_settings: list[Callable[[FairSettings], None]] = []
-        """Called with the new settings, in the thread that the order has come by."""
         self.spreading = Spreading(self.node, Telling(scheduler.c).publish)
         self.keeping = Keeping(lambda: scheduler.fair.identity.state)
         self._receiving = RLock()
@@ -226,8 +224,6 @@ class Steering:
         changes = self.live.follow(order for name, order in orders.items() if setting_of(name))
         if self.live.settings is not before:
             applying.reconfigure(self._scheduler, self.live.settings)
-            for tell in self.on_settings:
-                tell(self.live.settings)
         return changes
 
     def _follow_pauses(self, orders: Mapping[str, Order]) -> list[Change]:

@@ -51,6 +51,11 @@ def test_a_pause_is_a_note_with_who_and_since_when_once_for_all_workers(look):
     assert found["F127"].what == "Paused: batch by ann@desk, for 5 min"
 
 
+def test_a_fresh_pause_is_not_said_to_have_lasted_for_no_minutes(look):
+    found = look(w1=steering(paused=[pause(0.2)]))
+    assert found["F127"].what == "Paused: batch by ann@desk, for less than a minute"
+
+
 def test_a_pause_of_an_hour_may_be_forgotten(look):
     old = pause(90, queue="reports")
     found = look(w1=steering(paused=[old]))
