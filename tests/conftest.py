@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import uuid
 from pathlib import Path
 
@@ -50,6 +51,9 @@ def full(request: pytest.FixtureRequest) -> bool:
 def pytest_configure(config: pytest.Config) -> None:
     # Every child inherits it, so even one that left its session and its parent is found.
     os.environ[RUN_VARIABLE] = uuid.uuid4().hex
+    # A shell without job control starts what is in its background with Ctrl-C ignored, and so
+    # would all be that the tests start and interrupt.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
