@@ -25,15 +25,23 @@ from tests.nodes.worker import WorkerProcess
 
 PATIENCE_SECONDS = 40.0
 REPLY_SECONDS = 10.0
+QUESTIONS = 4
 GATE = re.compile(r"^\[(\S+ \S+): .*celery-fair: gate (open|protected) ", re.MULTILINE)
 
 
 def ask(app: Celery, hostname: str, command: str = "fair_status") -> dict[str, Any] | None:
-    """One worker's reply to a remote control command, or None if it gives none in time."""
-    replies = app.control.broadcast(
-        command, reply=True, destination=[hostname], limit=1, timeout=REPLY_SECONDS
-    )
-    return replies[0][hostname] if replies else None
+    """One worker's reply to a remote control command, or None if it gives none in time.
+
+    Asked again now and then: gevent and eventlet listen a moment after they say that they are
+    ready, and what nobody listens to is lost.
+    """
+    for _ in range(QUESTIONS):
+        replies = app.control.broadcast(
+            command, reply=True, destination=[hostname], limit=1, timeout=REPLY_SECONDS / QUESTIONS
+        )
+        if replies:
+            return replies[0][hostname]
+    return None
 
 
 def change_mode(app: Celery, hostname: str, mode: str) -> None:
