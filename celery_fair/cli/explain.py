@@ -9,7 +9,8 @@ from typing import Any
 import click
 from celery.bin.base import CLIContext
 
-from celery_fair.cli.options import ABOVE_0
+from celery_fair.cli.options import json_option, timeout_option
+from celery_fair.policy.kinds import KINDS
 
 EX_UNKNOWN = 1
 """Nobody knows the task."""
@@ -19,17 +20,10 @@ LONGEST_ID = 255
 
 @click.command()
 @click.argument("task_id", required=False)
-@click.option("--kind", type=click.Choice(["interactive", "batch"]), help="Why a kind waits.")
+@click.option("--kind", type=click.Choice(KINDS), help="Why a kind waits.")
 @click.option("--worker", metavar="NODE", help="Ask this worker only; alone: what it does.")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object instead of text.")
-@click.option(
-    "-t",
-    "--timeout",
-    type=ABOVE_0,
-    default=1.0,
-    show_default=True,
-    help="Seconds to wait for answers.",
-)
+@json_option
+@timeout_option
 @click.pass_obj
 def explain(
     obj: CLIContext,

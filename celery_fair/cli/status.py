@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
-from celery.bin.base import COMMA_SEPARATED_LIST, CLIContext
+from celery.bin.base import CLIContext
 from celery.exceptions import CeleryCommandException
 from celery.platforms import EX_UNAVAILABLE
 
-from celery_fair.cli.options import ABOVE_0
+from celery_fair.cli.options import destination_option, json_option, timeout_option
 from celery_fair.cli.overview import Answers, total
 from celery_fair.cli.remote import ask, broker_url
 
@@ -24,21 +24,9 @@ EX_NOT_INSTALLED = 1
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object instead of text.")
-@click.option(
-    "-t",
-    "--timeout",
-    type=ABOVE_0,
-    default=1.0,
-    show_default=True,
-    help="Seconds to wait for answers.",
-)
-@click.option(
-    "-d",
-    "--destination",
-    type=COMMA_SEPARATED_LIST,
-    help="Ask only these workers (comma-separated node names).",
-)
+@json_option
+@timeout_option
+@destination_option
 @click.pass_obj
 def status(
     obj: CLIContext, as_json: bool, timeout: float, destination: Sequence[str] | None
