@@ -26,6 +26,10 @@ TIERS = {
     "benchmarks": "benchmark",
 }
 RUN_VARIABLE = "FAIR_TEST_RUN"
+LEFT_OPEN = "ignore:unclosed <socket:ResourceWarning"
+"""Celery's ``close()`` leaves an app's pools to the collector, which would fail whatever test runs
+then. What workers leave open is counted in them, by chaos and soak.
+"""
 
 hypothesis.settings.register_profile("dev", deadline=None)
 hypothesis.settings.register_profile(
@@ -62,6 +66,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             tier = item.path.relative_to(TESTS).parts[0]
             if tier in TIERS:
                 item.add_marker(TIERS[tier])
+            if tier != "unit":
+                item.add_marker(pytest.mark.filterwarnings(LEFT_OPEN))
 
 
 @pytest.hookimpl(trylast=True)
