@@ -134,3 +134,18 @@ class AlreadyInstalled(FairError, RuntimeError):  # noqa: N818
             f"{app!r} can't get this Fair: an app has one Fair and a Fair has one app; reach the "
             f"installed one with Fair.of(app), or call its uninstall() first"
         )
+
+
+class JobNotFound(FairError, LookupError):  # noqa: N818
+    """There is no job of that id, or it was kept for long enough already."""
+
+    def __init__(self, id: str) -> None:
+        self.id = id
+        super().__init__(id)
+
+    def __str__(self) -> str:
+        return f"there is no job {self.id!r}: expected the id of one that is still kept"
+
+
+class JobConflict(FairError, ValueError):  # noqa: N818
+    """What is submitted contradicts the job that has this id already."""
