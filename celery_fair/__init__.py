@@ -9,13 +9,17 @@ from celery_fair.errors import (
     BadOption,
     FairError,
     FairWarning,
+    JobConflict,
+    JobNotFound,
     NotInstalled,
     QueueFull,
     QueueTimeout,
     SettingsError,
+    StateAway,
     UnknownKind,
 )
 from celery_fair.headers import FairHeader
+from celery_fair.jobs.progress import Failure, Progress
 from celery_fair.observer import GateChange, Observer, TaskInfo
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS, Kind
 from celery_fair.settings import FairSettings
@@ -37,6 +41,8 @@ __all__ = (  # noqa: RUF022 - grouped, not sorted
     # values
     "FairHeader",
     "FairSettings",
+    "Progress",
+    "Failure",
     # watching
     "Observer",
     "TaskInfo",
@@ -46,9 +52,12 @@ __all__ = (  # noqa: RUF022 - grouped, not sorted
     "FairWarning",
     "AlreadyInstalled",
     "BadOption",
+    "JobConflict",
+    "JobNotFound",
     "NotInstalled",
     "QueueFull",
     "QueueTimeout",
     "SettingsError",
+    "StateAway",
     "UnknownKind",
 )

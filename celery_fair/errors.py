@@ -136,6 +136,16 @@ class AlreadyInstalled(FairError, RuntimeError):  # noqa: N818
         )
 
 
+class StateAway(FairError):  # noqa: N818
+    """The state's Redis can't be asked now: do what is right without it, or ask later."""
+
+    def __str__(self) -> str:
+        return (
+            "the state's Redis can't be asked now: is it running, and does this machine use the "
+            "workers' state_url (or else their broker_url)?"
+        )
+
+
 class JobNotFound(FairError, LookupError):  # noqa: N818
     """There is no job of that id, or it was kept for long enough already."""
 

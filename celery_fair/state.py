@@ -18,6 +18,7 @@ from kombu import Connection
 
 from celery_fair import internals
 from celery_fair.errors import SettingsError
+from celery_fair.errors import StateAway as StateAway  # whoever calls it expects it here
 from celery_fair.internals import Connected
 
 if TYPE_CHECKING:
@@ -47,10 +48,6 @@ NOT_NOW: Final = frozenset({
 """What Redis answers to whatever is asked, until somebody has mended it: redis-py's classes by
 name, as its older versions lack some, and the words that are in such an answer.
 """
-
-
-class StateAway(Exception):  # noqa: N818 - named for what has happened
-    """The state can't be asked now; do what is right without it."""
 
 
 class Refused(StateAway):

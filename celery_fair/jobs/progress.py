@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple
+from dataclasses import dataclass, fields
+from typing import Any, Final, Literal, NamedTuple
 
 JobState = Literal["running", "paused", "cancelled", "finished", "finished with failures"]
 
@@ -76,3 +76,8 @@ class Progress:
     """How often a chunk gave its slot back before its end."""
     lost: int = 0
     """Chunks whose worker was not heard of again."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it as JSON has it; ``eta`` is None, or has ``low`` and ``high``."""
+        found = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {**found, "eta": None if self.eta is None else self.eta._asdict()}
