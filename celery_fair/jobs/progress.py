@@ -72,6 +72,8 @@ class Progress:
     """The last sign of the job: an item finished, or items came, or somebody changed it."""
     producer_at: float | None
     """The last sign of the producer while ``submitting``."""
+    asked_at: float
+    """When this was asked: ages are differences to it, and to no other clock."""
     yields: int = 0
     """How often a chunk gave its slot back before its end."""
     lost: int = 0

@@ -10,7 +10,7 @@ from celery_fair.jobs.progress import Band, Progress
 PROGRESS = Progress(
     id="j", task="shop.summarize", kind="batch", state="running", reason=None, submitted=3,
     total=None, submitting=True, done=1, failed=0, running=1, rate=2.0, eta=Band(1.0, 2.0),
-    chunk_items=1, created_at=1.0, first_at=2.0, last_at=3.0, producer_at=3.0,
+    chunk_items=1, created_at=1.0, first_at=2.0, last_at=3.0, producer_at=3.0, asked_at=4.0,
 )  # fmt: skip
 
 
