@@ -21,8 +21,8 @@ class Claim(NamedTuple):
     ticket: str
     token: str
     """Of this claim alone: after its lease has ended, another has the items and another token."""
-    first: int
-    """The index of the first item; they follow one another."""
+    indices: Sequence[int]
+    """Of the items, in the order in which they are worked on; they may have gaps."""
     items: Sequence[str]
     """As JSON."""
     attempt: int
@@ -33,7 +33,7 @@ class Claim(NamedTuple):
 
 
 class Nothing(NamedTuple):
-    """Why a chunk has nothing to do; its ticket has ended."""
+    """Why a chunk has nothing to do: its ticket has ended, or another delivery works on it."""
 
     reason: Literal["no items", "paused", "cancelled", "ended", "surplus", "unknown"]
 
@@ -49,14 +49,25 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What has become of the first ``count`` items that a claim still has."""
+    """What has become of the next ``count`` items of a claim."""
 
+    after: int
+    """How many of its items were reported before; so the same report twice counts once."""
     count: int
     failed: Sequence[Failed] = ()
     results: Mapping[int, str] = field(default_factory=dict)
     """By index, as JSON; only of plans that keep results."""
     seconds: float = 0.0
     """How long they ran; for the measured time per item."""
+
+
+class Due(NamedTuple):
+    """A callback to publish, then to be told to `JobStore.called`."""
+
+    call: str
+    """A name in ``plan.calls``: "progress", "finish" or "failures"."""
+    number: int
+    """The same for as long as it is due; a job may finish, or make progress, more than once."""
 
 
 class Reported(NamedTuple):
@@ -68,8 +79,7 @@ class Reported(NamedTuple):
     """Publish it: the store counts on it."""
     stop: bool = False
     """The job is paused or cancelled: leave the rest."""
-    calls: Sequence[str] = ()
-    """Callbacks due ("progress", "finish", "failures"): publish, then say `JobStore.called`."""
+    calls: Sequence[Due] = ()
 
 
 class Appended(NamedTuple):
@@ -78,7 +88,7 @@ class Appended(NamedTuple):
     submitted: int
     """Items that the job has now: where the producer goes on."""
     room: int
-    """How many more may be appended now."""
+    """How many more may be appended now; one that is full takes a part of what comes, or none."""
     stop: bool
     """The job was cancelled: no more is wanted."""
 
@@ -88,7 +98,7 @@ class Overdue(NamedTuple):
 
     job: str
     tickets: Sequence[str]
-    calls: Sequence[str]
+    calls: Sequence[Due]
 
 
 class JobStore(Protocol):
@@ -104,20 +114,26 @@ class JobStore(Protocol):
         """Add items as JSON, the first of them under index ``first``.
 
         Those that are there already are left out, so that a producer may repeat itself; a gap is
-        refused, nothing is added, and ``submitted`` says where to go on.
+        refused, nothing is added, and ``submitted`` says where to go on. With no items it only says
+        that the producer lives. Raises `JobConflict` for more than the job was closed with.
         """
 
-    def close(self, job: str, total: int) -> Sequence[str]:
+    def close(self, job: str, total: int) -> Sequence[Due]:
         """The producer is done: there are ``total`` items. Returns callbacks that are due.
 
-        Raises `JobConflict` for fewer than were appended.
+        Raises `JobConflict` for other than as many as were appended.
         """
 
     def grant(self, job: str, tickets: Sequence[str]) -> Sequence[str]:
         """Return those of these new tickets that there is work and room for: publish them."""
 
-    def claim(self, job: str, ticket: str, lease_seconds: float) -> Claim | Nothing:
-        """Claim items for a chunk; the same ticket delivered twice has the items of one."""
+    def claim(
+        self, job: str, ticket: str, lease_seconds: float, *, token: str | None = None
+    ) -> Claim | Nothing:
+        """Claim items for a chunk; the same ticket delivered twice has the items of one.
+
+        A delivery whose answer got lost may ask again with the same ``token``, which is its alone.
+        """
 
     def renew(self, claim: Claim, lease_seconds: float) -> bool:
         """Say that a claim is worked on; False if it is lost."""
@@ -132,34 +148,41 @@ class JobStore(Protocol):
         next_ticket: str | None = None,
         yielded: bool = False,
     ) -> Reported:
-        """Count the first items of a claim; the only place where anything is counted.
+        """Count the next items of a claim; the only place where what ran is counted.
 
         ``size`` is how many items the next chunk should have. A claim that ``ends`` gives back what
         it has left, to be claimed before all else; its ticket ends too, and ``next_ticket`` takes
         its place if there is work for it. One that doesn't end keeps the rest, and its ticket.
+        A report may be repeated where its answer got lost, and then has the same answer.
         """
 
-    def overdue(self, limit: int) -> Sequence[Overdue]:
+    def overdue(self, tasks: Sequence[str], limit: int = 100) -> Sequence[Overdue]:
         """Take back what dead workers had claimed; return what is to be published again.
+
+        Of jobs of these ``tasks``, at most ``limit`` tickets of each; new ones too, where a job has
+        more work than tickets (it was resumed, or its producer died before it granted them).
 
         Items that went down with their worker are claimed again in halves, until the one that
         kills it is alone; that one fails at its third time.
         """
 
-    def called(self, job: str, call: str) -> None:
-        """A callback has been published."""
+    def called(self, job: str, due: Due) -> None:
+        """A callback has been published; nothing happens if another of its name is due since."""
 
     def pause(self, job: str, reason: str) -> bool:
-        """Let no more start; False if it has ended. The others below are alike."""
+        """Let no more start; False if it has ended. A paused job keeps its first reason."""
 
     def resume(self, job: str) -> bool:
-        """Go on; failures are counted anew against the threshold."""
+        """Go on; False if it has ended. Failures are counted anew against the threshold."""
 
     def cancel(self, job: str, reason: str) -> bool:
-        """End it, and drop what was not started."""
+        """End it, and drop what was not started; False if it has ended."""
 
     def retry_failed(self, job: str) -> int:
-        """Make the failed items due again; return how many."""
+        """Make the failed items due again, of a cancelled job none; return how many.
+
+        How often each has failed stays known. A paused job stays paused.
+        """
 
     def plan(self, job: str) -> Plan:
         """Return what was submitted; raises `JobNotFound`."""
@@ -177,4 +200,4 @@ class JobStore(Protocol):
         """Return kept results as JSON, of the items with index ``start`` to ``start + count``."""
 
     def forget(self, job: str) -> None:
-        """Drop an ended job, before its time."""
+        """Drop an ended job, before its time; raises `JobConflict` where it has not ended."""
