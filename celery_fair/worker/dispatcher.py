@@ -34,6 +34,9 @@ from celery_fair.worker.windows import Window
 
 logger = logging.getLogger(__name__)
 
+SHORTEST_SECONDS = 0.001
+"""After ten timers that are due at once, kombu's loop polls for a second, whatever else is due."""
+
 
 class Dispatcher:
     """Stands where ``consumer.on_task_request`` stood, and calls the worker's own ``process_task``.
@@ -220,6 +223,7 @@ class Dispatcher:
                 self._settle_timed_out()
             if self.enforcing and self.pool.is_running() and self._dispatch():
                 self.wake()
+                self.note_finished()  # the broker may be asked before the loop is awake
                 break
             if not self._pump_again and not self.slots.finished:
                 break
@@ -275,7 +279,7 @@ class Dispatcher:
             kind = policy.pick(held, batch_held, now, empty)
             if kind is None:
                 if not empty:
-                    self._ask_first(round_trip)
+                    self._ask_first(max(interactive.silence_left(now, round_trip), round_trip))
                 return False
             self._start(self.lanes[kind], now)
             if self.pool.one_task_a_turn and self._thread is None:
@@ -289,11 +293,11 @@ class Dispatcher:
         for lane in self.lanes.values():
             lane.asked_at = now
 
-    def _ask_first(self, round_trip_seconds: float) -> None:
+    def _ask_first(self, seconds: float) -> None:
         """Look again when the interactive lane has had time to answer."""
         if not self._asking:
             self._asking = True
-            self._call_later(round_trip_seconds, self._asked)
+            self._call_later(max(seconds, SHORTEST_SECONDS), self._asked)
 
     def _asked(self) -> None:
         self._asking = False

@@ -148,10 +148,12 @@ class Lane:
         """Whether the broker has nothing: asked with room to spare, and silent for a round trip."""
         if self.held or self.room() <= 0 or not self.alive:
             return False
-        silent_seconds = now - self.asked_at
-        if self.doubtful and silent_seconds < DOUBT_SECONDS:
-            return False
-        return silent_seconds >= round_trip_seconds
+        return self.silence_left(now, round_trip_seconds) <= 0
+
+    def silence_left(self, now: float, round_trip_seconds: float) -> float:
+        """For how much longer the broker must be silent until that means that it has nothing."""
+        needed = max(DOUBT_SECONDS, round_trip_seconds) if self.doubtful else round_trip_seconds
+        return needed - (now - self.asked_at)
 
     def hold(
         self,
