@@ -19,7 +19,9 @@ from celery_fair.errors import (
     UnknownKind,
 )
 from celery_fair.headers import FairHeader
+from celery_fair.jobs.job import Job
 from celery_fair.jobs.progress import Failure, Progress
+from celery_fair.jobs.task import job_task
 from celery_fair.observer import GateChange, Observer, TaskInfo
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS, Kind
 from celery_fair.settings import FairSettings
@@ -31,6 +33,7 @@ __all__ = (  # noqa: RUF022 - grouped, not sorted
     # installing and marking
     "Fair",
     "fair_task",
+    "job_task",
     "inherit_kind",
     "current_kind",
     # words
@@ -41,6 +44,7 @@ __all__ = (  # noqa: RUF022 - grouped, not sorted
     # values
     "FairHeader",
     "FairSettings",
+    "Job",
     "Progress",
     "Failure",
     # watching

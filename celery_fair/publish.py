@@ -71,7 +71,7 @@ class Publish:
         """Where it went, once it has been routed."""
         self.came_from = self._came_from()
         """The queue of the attempt that this one goes on with, if it goes on from here."""
-        self.to_front = self._is_urgent_retry()
+        self.to_front = self.around.to_front or self._is_urgent_retry()
         """Whether it goes before what waits in its queue."""
         self.claim: Claim | None = None
         """Of a request that is known by its id."""
@@ -120,6 +120,8 @@ class Publish:
     def _tenant(self, asked: str | None) -> str | None:
         """Return whose work this is; hashed where it is first said, so what is inherited is too."""
         said = asked or (self.around.tenant if self.kept is None else None)
+        if said is not None and said is not asked and self.around.is_hidden:
+            return said
         return hidden(said, self.fair.settings.tenant_hash_key) or self._inherited("tenant")
 
     def _inherited(self, name: Literal["request_id", "tenant"]) -> str | None:

@@ -123,6 +123,10 @@ class Ambient:
     covers_children: bool
     tenant: str | None = None
     request_id: str | None = None
+    #: The tenant is already as it is to travel.
+    is_hidden: bool = False
+    #: What is published goes before all that waits.
+    to_front: bool = False
 
 
 NOTHING: Final = Ambient(None, covers_children=False)
@@ -168,6 +172,22 @@ def inherit(
     )
     with _around(value):
         yield
+
+
+def as_published(
+    *, tenant: str | None, request_id: str | None, to_front: bool = False
+) -> AbstractContextManager[None]:
+    """Publish what is inside for someone whose work was published before, and nobody else."""
+    return _around(
+        Ambient(
+            None,
+            covers_children=False,
+            tenant=tenant,
+            request_id=request_id,
+            is_hidden=True,
+            to_front=to_front,
+        )
+    )
 
 
 def inherit_kind(kind: Kind) -> AbstractContextManager[None]:

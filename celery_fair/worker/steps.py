@@ -12,6 +12,7 @@ from celery_fair.worker.host import is_complete
 
 if TYPE_CHECKING:
     from celery_fair.observe.prometheus import Endpoint
+    from celery_fair.worker.job_keeping import JobKeeping
     from celery_fair.worker.scheduler import Scheduler
 
 
@@ -22,6 +23,7 @@ class FairStep(bootsteps.StartStopStep):
     requires = ("celery.worker.consumer.tasks:Tasks",)
 
     scheduler: Scheduler
+    keeping: JobKeeping
     endpoint: Endpoint | None = None
 
     def __init__(self, c: Any, **kwargs: Any) -> None:
@@ -35,9 +37,11 @@ class FairStep(bootsteps.StartStopStep):
         )
         if fair is not None and self.enabled:
             # Not before: the rest is made of what has just been looked up.
+            from celery_fair.worker.job_keeping import JobKeeping
             from celery_fair.worker.scheduler import Scheduler
 
             self.scheduler = c.controller.fair = Scheduler(c, fair)
+            self.keeping = JobKeeping(fair)
 
     def start(self, c: Any) -> None:
         from celery_fair.worker.startup import announce
@@ -45,6 +49,7 @@ class FairStep(bootsteps.StartStopStep):
         self.scheduler.connect()
         if not c.restart_count:
             announce(self.scheduler)
+        self.keeping.start()
         if self.endpoint is None and self.scheduler.settings.metrics_port is not None:
             from celery_fair.worker.serving import serve_metrics
 
@@ -59,6 +64,7 @@ class FairStep(bootsteps.StartStopStep):
     def shutdown(self, c: Any) -> None:
         if self.endpoint is not None:
             self.endpoint.stop()
+        self.keeping.stop()
         self.scheduler.shutdown()
 
     def info(self, c: Any) -> dict[str, Any]:
