@@ -109,11 +109,16 @@ class Fleet:
             self.forget(self._last.keys() - words.keys())
 
     def view(self, me: Member, now: float) -> FleetView | None:
-        """The sum, this worker as of now; ``None`` while its own words don't come back."""
-        alive_after = now - LOST_AFTER * self.say_seconds
+        """The sum, this worker as of now; ``None`` while its own words don't come back.
+
+        As long as they don't, the others are no more silent than they were: else they would leave
+        the view one by one, before it is known that nobody is in sight.
+        """
+        lost_seconds = LOST_AFTER * self.say_seconds
         own = self._last.get(self.name)
-        if own is None or own[1] < alive_after:
+        if own is None or own[1] < now - lost_seconds:
             return None
+        alive_after = min(own[1] + self.say_seconds, now) - lost_seconds
         alive = [
             member
             for name, member in self._members.items()

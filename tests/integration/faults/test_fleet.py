@@ -259,9 +259,12 @@ def check_unaffected(site: FleetSite, prefix: str, full: bool) -> None:
 
 
 def check_share_in_a_flood(
-    site: FleetSite, prefix: str, lasts_seconds: float = 8.0, settle_seconds: float = 1.5
+    site: FleetSite, prefix: str, lasts_seconds: float = 8.0, settle_seconds: float = 2.5
 ) -> None:
-    """Batch gets about its share of the slots while interactive tasks would take all."""
+    """Batch gets about its share of the slots while interactive tasks would take all.
+
+    What it got beyond its share before, it has to make up for first.
+    """
     seconds = 0.25
     count = int(lasts_seconds * site.slots / seconds)
     site.publish("i.sleep", labels(f"{prefix}-i", count), seconds)

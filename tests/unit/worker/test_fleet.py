@@ -66,6 +66,22 @@ def test_a_worker_that_has_not_heard_itself_for_long_has_no_view():
     assert town.view("a", LOST_AFTER + 0.1) is None
 
 
+@pytest.mark.parametrize("heard_before", [0.5, 1.0, 2.5])
+def test_where_no_words_are_heard_any_more_nobody_leaves_the_view_before_it_is_lost(heard_before):
+    """The others were heard a while before its own: they'd be silent for too long a while sooner.
+
+    And what is seen last is what is held on to, for as long as nobody is in sight.
+    """
+    town = _Town("a", "b", "c")
+    town.speak()
+    town.view("a", 10.0 - heard_before)
+    town.speak("a")
+    town.view("a", 10.0)
+    seen = [town.fleets["a"].view(_member("a"), 10.0 + 0.1 * tenth) for tenth in range(60)]
+    assert seen[-1] is None
+    assert {view.workers for view in seen if view is not None} == {3}
+
+
 def test_a_word_that_repeats_itself_is_silence():
     """A dead member's last word stays in Redis; only a new one shows that it lives."""
     town = _Town("a", "b")
