@@ -44,6 +44,8 @@ from celery_fair.task import (
     retry_here,
     with_fair_task,
 )
+from celery_fair.yielding.loops import Loop
+from celery_fair.yielding.runs import Runs, running
 
 if TYPE_CHECKING:
     from celery_fair.doctor import Finding
@@ -74,6 +76,7 @@ class Fair:
         self.observers = Observers()
         self.fronts = Fronts(self)
         self.retrying = Retrying(self)
+        self.runs = Runs(self)
         self.identity = Identity(self)
         self.admission = Admission(self)
         self.jobs = Jobs(self)
@@ -262,6 +265,58 @@ class Fair:
     ) -> AbstractContextManager[None]:
         """Publish what is inside the block as a running task of that kind and identity would."""
         return inherit(kind, tenant=tenant, request_id=request_id)
+
+    # -- yielding --------------------------------------------------------------------------------
+
+    @staticmethod
+    def should_yield() -> bool:
+        """Whether the task that this code runs in should save where it is, and give its slot back.
+
+        Costs less than a microsecond. False outside of a worker, and in a task that is called
+        directly. A task yields by `checkpoint`; one that has other means may just return.
+        """
+        run = running.get()
+        return run is not None and run.is_asked()
+
+    @staticmethod
+    def checkpoint(state: Any) -> None:
+        """Go on; or, if the task should yield, leave it here, to be started again with ``state``.
+
+        ``state`` is JSON of at most 32 kB; the next run has it from `saved`. Raises `BadState` for
+        the first one of a run that is none.
+        """
+        run = running.get()
+        if run is None:
+            return
+        asked = run.is_asked()
+        run.state = (state,)
+        if asked or not run.checked:
+            run.check("checkpoint(state)")
+            if asked:
+                run.give_way()
+
+    @staticmethod
+    def saved(default: Any = None) -> Any:
+        """Return the state that was last given to `checkpoint`, mostly by an earlier run."""
+        run = running.get()
+        state = None if run is None else run.entered().state
+        return default if state is None else state[0]
+
+    @staticmethod
+    def yielding(
+        items: Any,
+        *,
+        cursor: Callable[[Any], Any] | None = None,
+        state: Callable[[], Any] | None = None,
+    ) -> Any:
+        """Loop over ``items`` (``for`` or ``async for``), and yield between two if it is asked for.
+
+        The next run goes on behind the last item whose body has ended. ``items`` is made anew by
+        each run: a sequence is indexed, anything else is skipped through. With ``cursor`` it is a
+        function of the last item's cursor, None at first, that returns what follows it. ``state``
+        is called as the task yields; the next run has its value from `saved`.
+        """
+        return Loop(items, cursor, state)
 
     # -- publishing ------------------------------------------------------------------------------
 

@@ -159,3 +159,18 @@ class JobNotFound(FairError, LookupError):  # noqa: N818
 
 class JobConflict(FairError, ValueError):  # noqa: N818
     """What is submitted contradicts the job that has this id already."""
+
+
+class BadState(FairError, ValueError):  # noqa: N818
+    """What a task saves as it yields must be JSON, and short: save a position, not the work."""
+
+    def __init__(self, what: str, got: str) -> None:
+        self.what = what
+        self.got = got
+        super().__init__(what, got)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.what}: expected JSON of at most 32768 bytes, got {self.got}; save where the "
+            f"work is (a number, a key), and keep the work itself in a database or a file"
+        )

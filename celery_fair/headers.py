@@ -26,6 +26,10 @@ MAX_LENGTH: Final = 8192
 MAX_TIME: Final = 1e11
 
 
+#: More than a task can yield in a lifetime.
+MAX_COUNT: Final = 1_000_000_000
+
+
 class FairHeader(NamedTuple):
     """The header of one message; times are epoch float seconds of the publisher's clock."""
 
@@ -45,6 +49,8 @@ class FairHeader(NamedTuple):
     timeout_seconds: float | None = None
     #: Which copy this is of a message of which one copy runs; retries keep it.
     once: str | None = None
+    #: How often this task has yielded; its continuations and their retries count on.
+    yields: int = 0
 
     @classmethod
     def read(cls, headers: Mapping[str, Any] | None) -> FairHeader | None:
@@ -78,6 +84,7 @@ class FairHeader(NamedTuple):
                 get("inherited") is True,
                 _timeout(get("timeout_seconds")),
                 _text(get("once")),
+                _count(get("yields")),
             )
         except Exception:  # hostile mappings may raise anything; a worker must outlive them
             return None
@@ -99,6 +106,8 @@ class FairHeader(NamedTuple):
             more["timeout_seconds"] = self.timeout_seconds
         if self.once is not None:
             more["once"] = self.once
+        if self.yields:
+            more["yields"] = self.yields
         line = f"{self.kind} {self.first_published!r}"
         return f"{line} {json.dumps(more, separators=(',', ':'))}" if more else line
 
@@ -128,6 +137,10 @@ def _time(value: object) -> float | None:
 def _timeout(value: object) -> float | None:
     seconds = _time(value)
     return seconds if seconds else None  # 0 would have no task run at all
+
+
+def _count(value: object) -> int:
+    return value if type(value) is int and 0 < value < MAX_COUNT else 0
 
 
 def _text(value: object) -> str | None:

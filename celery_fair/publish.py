@@ -109,6 +109,7 @@ class Publish:
             timeout_seconds=self._timeout(asked.get("timeout_seconds")),
             # What replaces a task is another one; a retry is the same request.
             once=self.kept.once if self.kept and self.options.get("retries") else None,
+            yields=self.kept.yields if self.kept and self.options.get("retries") else 0,
         )
 
     def _timeout(self, seconds: object) -> float | None:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from celery.app.routes import Router
 from celery.utils.collections import lpmerge
+from kombu import Exchange, Queue
 
 from celery_fair.errors import SettingsError
 from celery_fair.front import FRONT as FRONT
-from celery_fair.front import front_like, front_of, may_have_front
+from celery_fair.front import behind, front_like, front_of, may_have_front
 from celery_fair.front import is_front as is_front
 from celery_fair.headers import NAME
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS, Kind
 from celery_fair.publish import Publish
+
+if TYPE_CHECKING:
+    from celery_fair.app import Fair
 
 #: What names a place to publish to. A route is followed whole or not at all in these.
 DESTINATION: Final = ("queue", "exchange", "routing_key")
@@ -170,6 +174,24 @@ class FairRouter:
         # What waits for its time is delayed by the broker there, which follows bindings.
         delayed = self.publish.options.get("countdown") or self.publish.options.get("eta")
         return queue if own and not delayed else None
+
+
+def going_on(fair: Fair, came: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return where to send what goes on with a message that came that way: before what waits there.
+
+    ``came`` is its ``delivery_info``, ``options`` are those of the publish. Where its queue has no
+    front, it is sent to the queue itself.
+    """
+    key, exchange, queues = came.get("routing_key"), came.get("exchange"), fair.app.amqp.queues
+    priority = {} if came.get("priority") is None else {"priority": came["priority"]}
+    name = behind(key) if key and is_front(key) and key not in queues else key
+    queue: Any = queues.get(name)
+    plain = queue is not None and (not exchange or exchange == queue.exchange.name == name)
+    if plain and may_have_front(queue) and fair.fronts.takes(queue.name, options):
+        return {**priority, "queue": front_like(queue), "declare": []}
+    if exchange:
+        return {**priority, "exchange": exchange, "routing_key": key, "declare": []}
+    return {**priority, "queue": Queue(name, Exchange(""), name), "declare": []}
 
 
 def _with_line(headers: Mapping[str, Any] | None, line: str) -> dict[str, Any]:

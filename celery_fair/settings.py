@@ -163,6 +163,20 @@ class FairSettings(BaseModel):
         le=1.0,
     )
 
+    yield_min_seconds: Seconds = _setting(
+        1.0,
+        "seconds from 0.1",
+        "a batch task is asked to yield only after it has run for so long",
+        ge=0.1,
+    )
+    yield_max_overhead: float = _setting(
+        0.05,
+        "a part of run time in (0, 1]",
+        "0.05 asks a task that takes 1 s to set up only after 20 s",
+        gt=0.0,
+        le=1.0,
+    )
+
     interactive_timeout_seconds: Seconds | None = _setting(
         None,
         "seconds over 0, or none",

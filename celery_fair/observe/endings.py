@@ -7,6 +7,7 @@ from typing import Final
 SUCCEEDED: Final = "succeeded"
 FAILED: Final = "failed"
 RETRIED: Final = "retried"
+YIELDED: Final = "yielded"
 REJECTED: Final = "rejected"
 REQUEUED: Final = "requeued"
 IGNORED: Final = "ignored"
@@ -16,9 +17,10 @@ CANCELLED: Final = "cancelled"
 LOST: Final = "lost"
 
 OUTCOMES: Final = (
-    SUCCEEDED, FAILED, RETRIED, REJECTED, REQUEUED, IGNORED, TIME_LIMIT, REVOKED, CANCELLED, LOST
+    SUCCEEDED, FAILED, RETRIED, YIELDED, REJECTED, REQUEUED, IGNORED, TIME_LIMIT, REVOKED,
+    CANCELLED, LOST,
 )  # fmt: skip
-"""Lost: its child died, or nobody ever said how it ended."""
+"""Yielded: it goes on later. Lost: its child died, or nobody ever said how it ended."""
 
 EXPIRED: Final = "expired"
 TIMED_OUT: Final = "timed_out"

@@ -108,6 +108,7 @@ def collect(scheduler: Scheduler, *, quantiles: bool = True) -> dict[str, Any]:
         "settings": short_settings(scheduler.settings.shown()),
         "steering": steering_facts(scheduler.steering),
         "retries": _retries(scheduler),
+        "yielding": scheduler.asking.figures.report(),
         "observer_failures": scheduler.fair.observers.failures,
         "kinds": kinds,
     }

@@ -17,6 +17,7 @@ from celery_fair.policy.settings import PolicySettings
 from celery_fair.policy.share import Share
 from celery_fair.policy.view import PolicyView
 from celery_fair.policy.waiting import Scene
+from celery_fair.policy.yields import Demand
 
 
 class Policy:
@@ -261,6 +262,27 @@ class Policy:
             listening=self.listening,
             owed=now >= self._share.owed_when,
             paused=self.paused,
+        )
+
+    def demand(self, interactive_held: int, now: float) -> Demand:
+        """What waits here, and how many batch tasks may give way to it.
+
+        At least as many go on as are guaranteed to batch. Where its share is less than one slot,
+        it has one when it is owed. Paused, all of them may leave: they go on when it is resumed.
+        """
+        batch, limits = self.running_batch, self._limits
+        if BATCH in self.paused:
+            return Demand(batch, 0, batch, 0)
+        place, floor = self._place, limits.owed_ceiling
+        if self._share.share * place.segment.total < 1.0 and now < self._share.owed_when:
+            floor = 0
+        return Demand(
+            min(interactive_held, limits.interactive_ceiling - self.running_interactive),
+            max(self.slots - self.running, 0),
+            batch,
+            floor,
+            self.running_interactive,
+            self._meter.interactive.mean,
         )
 
     @property

@@ -14,6 +14,7 @@ LIVE_SETTINGS: Final = frozenset({
     "batch_max_slots", "interactive_max_slots",
     "protect_backlog", "protect_wait_seconds", "protect_hold_seconds",
     "batch_max_wait_seconds", "lookahead_seconds", "sensor_interval_seconds", "hold_max_seconds",
+    "yield_min_seconds", "yield_max_overhead",
     "interactive_timeout_seconds", "batch_timeout_seconds",
     "interactive_time_limit", "batch_time_limit",
     "log_tasks", "mode",

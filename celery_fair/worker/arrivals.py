@@ -37,7 +37,8 @@ class Arrivals:
         """Return when a message was first published, for its place in line, and ready.
 
         Epoch seconds. Where the header says nothing, or what can't be, it is the arrival: ``now``.
-        The third is the header, if it says how long the task may wait, or that it has copies.
+        The third is the header, if it says how long the task may wait, that it has copies, or that
+        it has yielded.
         """
         try:  # as nearly all of them are; FairHeader looks at everything, in three times as long
             line = headers[NAME]  # type: ignore[index]
@@ -58,7 +59,7 @@ class Arrivals:
         if header is None:
             self._count(headers)
             return now, now, None
-        says_more = header.timeout_seconds is not None or header.once is not None
+        says_more = header.timeout_seconds is not None or header.once is not None or header.yields
         said = header if says_more else None
         place = min(max(header.first_published, now - HEAD_START_SECONDS), now)
         if header.ready_at < now - OLDEST_SECONDS:

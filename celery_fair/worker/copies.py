@@ -8,9 +8,10 @@ from time import monotonic
 from typing import Any, Final
 
 from celery_fair.errors import SettingsError
+from celery_fair.headers import FairHeader
 from celery_fair.identity import scripts
 from celery_fair.identity.scripts import DONE, LEASE_SECONDS, OVER, RETRYING, WAITING
-from celery_fair.observe.endings import CANCELLED, LOST, REQUEUED, RETRIED, SUCCEEDED
+from celery_fair.observe.endings import CANCELLED, LOST, REQUEUED, RETRIED, SUCCEEDED, YIELDED
 from celery_fair.state import State, StateAway
 from celery_fair.worker import internals
 from celery_fair.worker.noting import Noting
@@ -25,6 +26,7 @@ STOP_SECONDS = 1.0
 ENDINGS: Final[Mapping[str, str]] = {
     SUCCEEDED: DONE,
     RETRIED: RETRYING,
+    YIELDED: RETRYING,
     REQUEUED: WAITING,
     CANCELLED: WAITING,  # by a lost connection: the broker gives it out again
 }
@@ -137,5 +139,7 @@ def _ending(request: Any, slots: Slots) -> str | None:
 
 
 def _attempt(request: Any) -> int:
-    retries = internals.message_of(request).headers.get("retries")
-    return retries if isinstance(retries, int) else 0
+    """How many messages came before this one of the same task: retries, and continuations."""
+    headers = internals.message_of(request).headers
+    retries, said = headers.get("retries"), FairHeader.read(headers)
+    return (retries if isinstance(retries, int) else 0) + (said.yields if said else 0)

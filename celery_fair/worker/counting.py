@@ -13,6 +13,7 @@ from celery_fair.policy.kinds import BATCH, KINDS, Kind
 from celery_fair.worker import internals
 from celery_fair.worker.outcomes import unsaid
 from celery_fair.worker.slots import Slot
+from celery_fair.yielding.words import HEADER
 
 
 class Counting:
@@ -67,7 +68,9 @@ class Counting:
 
 def _is_first(slot: Slot) -> bool:
     headers = internals.message_of(slot.request).headers
-    return not (isinstance(headers, dict) and headers.get("retries"))
+    if not isinstance(headers, dict) or HEADER not in headers:
+        return not (isinstance(headers, dict) and headers.get("retries"))
+    return False  # it goes on, and was counted as it began
 
 
 def _taken(slots: list[Slot]) -> list[Slot]:

@@ -93,8 +93,11 @@ class Deadlines:
 
         ``said`` is its header, if its call has said how long. A message that the broker gives out
         again may, with a late ack, have run until its worker died, and was given to a pool in time.
-        So its wait begins anew, unless it was this worker that gave it back.
+        So its wait begins anew, unless it was this worker that gave it back. What has yielded has
+        begun in time, and is not thrown away with what it has done.
         """
+        if said is not None and said.yields:
+            return None
         called = said.timeout_seconds if said is not None else None
         if called is not None:
             self._met(kind, called, now)

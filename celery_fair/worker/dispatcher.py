@@ -15,6 +15,7 @@ from celery_fair.observer import Observers
 from celery_fair.policy import Policy
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS, Kind
 from celery_fair.policy.load import Credits
+from celery_fair.policy.yields import YieldRules
 from celery_fair.state import State, StateAway
 from celery_fair.worker import internals, telling
 from celery_fair.worker.arrivals import Arrivals
@@ -31,11 +32,15 @@ from celery_fair.worker.probing import Probing
 from celery_fair.worker.slots import Slot, Slots
 from celery_fair.worker.timing_out import TimingOut
 from celery_fair.worker.windows import Window
+from celery_fair.worker.yielding import Asking
 
 logger = logging.getLogger(__name__)
 
 SHORTEST_SECONDS = 0.001
 """After ten timers that are due at once, kombu's loop polls for a second, whatever else is due."""
+
+Granting = tuple[Credits, tuple[int, int], int, frozenset[Kind], frozenset[Kind]]
+"""All that the lanes' credits follow from."""
 
 
 class Dispatcher:
@@ -77,13 +82,16 @@ class Dispatcher:
         self.giving_back = GivingBack(self.lock, self.probing)
         self.timing_out = TimingOut(Failing(lambda: self.wake()), self.counting.counts)
         self.copies = Copies(_no_state)
+        self.asking = Asking(self, policy.slots, YieldRules)
+        self.yieldable = 0
+        """How many interactive tasks would have a slot within one item of a batch task."""
         self.time_limits: Mapping[Kind, float | None] = {}
         self._process_task = process_task
         self._call_later = call_later
         self._pumping = False
         self._pump_again = False
         self._asking = False
-        self._granted: tuple[Credits, int, int, frozenset[Kind], frozenset[Kind]] | None = None
+        self._granted: Granting | None = None
         self._followers: list[Callable[[], None]] = []
         self._thread: int | None = None
         self._channels_thread: int | None = None
@@ -165,6 +173,9 @@ class Dispatcher:
                 self.observers.tell("held", telling.of_held(lane.kind, held))
         if self.policy.running < self.policy.slots or self.slots.finished:
             self.pump()  # else the next to finish does it
+        elif self.asking.possible and lane.kind == INTERACTIVE:
+            with self.lock:
+                self.asking.look(now)
 
     def end_overdue(self) -> None:
         """Fail what has waited for too long, also while no slot is free."""
@@ -227,6 +238,8 @@ class Dispatcher:
                 break
             if not self._pump_again and not self.slots.finished:
                 break
+        if self.asking.asked:
+            self.asking.look(monotonic())
         self.grant()
 
     def note_finished(self) -> None:
@@ -235,6 +248,8 @@ class Dispatcher:
         while finished:
             slot = finished.popleft()
             run_seconds = slot.finished_at - slot.started_at
+            if self.asking.asked:
+                self.asking.left(slot)
             finish(slot.kind, slot.finished_at, run_seconds)
             if slot.outcome == WITHDRAWN:
                 slot.request = None
@@ -374,7 +389,8 @@ class Dispatcher:
             return
         now = monotonic()
         policy, probing = self.policy, self.probing.kinds
-        granting = (policy.credits(now), self.spare, policy.reserve, probing, policy.paused)
+        spare = (self.spare, self.yieldable)
+        granting = (policy.credits(now), spare, policy.reserve, probing, policy.paused)
         if granting != self._granted:
             self._granted = granting
             self._grant(*granting, now)
@@ -384,13 +400,14 @@ class Dispatcher:
     def _grant(
         self,
         credits: Credits,
-        spare: int,
+        spares: tuple[int, int],
         reserve: int,
         probing: frozenset[Kind],
         paused: frozenset[Kind],
         now: float,
     ) -> None:
-        allowed = {INTERACTIVE: credits.interactive, BATCH: credits.batch}
+        spare, yieldable = spares
+        allowed = {INTERACTIVE: credits.interactive + yieldable, BATCH: credits.batch}
         if spare:
             allowed[INTERACTIVE] += spare
             allowed[BATCH] += spare + reserve

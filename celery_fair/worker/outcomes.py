@@ -19,8 +19,10 @@ from celery_fair.observe.endings import (
     REVOKED,
     SUCCEEDED,
     TIME_LIMIT,
+    YIELDED,
 )
 from celery_fair.worker import internals
+from celery_fair.yielding.words import GaveWay
 
 WITHDRAWN: Final = "withdrawn"
 """Of a slot whose task was dropped while prefork had it parked: it is counted among the drops."""
@@ -32,6 +34,7 @@ _OF_THE_POOL: Final[dict[str, Any]] = {
 }
 _OF_THE_TASK: Final[dict[str, Any]] = {
     RETRIED: Retry,
+    YIELDED: GaveWay,
     IGNORED: Ignore,
     LOST: (SystemExit, KeyboardInterrupt),
 }

@@ -21,6 +21,7 @@ from celery_fair.observer import GateChange
 from celery_fair.policy import Load, Policy, PolicySettings
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS, Kind
 from celery_fair.policy.waiting import Scene
+from celery_fair.policy.yields import YieldRules
 from celery_fair.settings import FairSettings
 from celery_fair.worker import internals
 from celery_fair.worker.copies import Copies
@@ -38,6 +39,7 @@ from celery_fair.worker.steering import Steering
 from celery_fair.worker.steering.applying import check
 from celery_fair.worker.switching import Switching
 from celery_fair.worker.waker import Waker
+from celery_fair.worker.yielding import Asking
 
 logger = logging.getLogger(__name__)
 
@@ -63,6 +65,10 @@ class Scheduler:
         for told in (self.dispatcher, self.dispatcher.timing_out, self.dispatcher.giving_back):
             told.observers = fair.observers
         self.copies = self.dispatcher.copies = Copies(lambda: fair.identity.state)
+        self.asking = self.dispatcher.asking = Asking(
+            self.dispatcher, c.controller.max_concurrency or 1, self._yield_rules
+        )
+        fair.runs.open(self.asking.board)  # before the pool forks
         self.drops = Drops(fair, self.dispatcher.counting.counts, self.copies.dropped)
         self.record, self.timeline = Record(monotonic()), Timeline(monotonic())
         self.starts = Starts()
@@ -117,6 +123,9 @@ class Scheduler:
         # Where messages come only at each look, what is held must last until the next.
         return replace(found, lookahead_seconds=max(found.lookahead_seconds, 1.5 * interval))
 
+    def _yield_rules(self) -> YieldRules:
+        return YieldRules(self.settings.yield_min_seconds, self.settings.yield_max_overhead)
+
     # --- the connection
 
     def connect(self) -> None:
@@ -135,6 +144,7 @@ class Scheduler:
         """What ends tasks before their time, or after it, and what retries them, enforces too."""
         retrying = self.fair.retrying
         (retrying.open if enforcing else retrying.rest)()  # at first before the pool forks
+        self.asking.enforcing = enforcing
         self.dispatcher.time_limits = self.settings.time_limits if enforcing else {}
         self.dispatcher.probing.deadlines = Deadlines(self.settings.timeouts if enforcing else {})
         self.dispatcher.probing.deadlines.learn(self.c.app.tasks if enforcing else {})
@@ -156,7 +166,12 @@ class Scheduler:
         self.measuring.sensor.attach(hub)
 
     def stop(self) -> None:
-        """The loop has ended, for a reconnect or for good; running tasks go on."""
+        """The loop has ended, for a reconnect or for good; running tasks go on.
+
+        For good: then those that can yield do, and go on in another worker.
+        """
+        if not self.pool.is_running():
+            self.asking.ask_all()
         if self._timer_entry is not None:
             internals.end_timer(self._timer_entry)
             self._timer_entry = None
@@ -174,6 +189,7 @@ class Scheduler:
         self.fair.observers.remove(self.dispatcher.counting.recent)
         self.fair.fronts.served = False
         self.fair.retrying.close()
+        self.fair.runs.close()
         self.steering.stop()
         self.drops.close()
         self.measuring.close()
@@ -199,6 +215,8 @@ class Scheduler:
                 self._recount_scheduled()
                 self.inversions.look(self.dispatcher.slots, self.pool.slots, self.lanes, now)
             self.holding.look(self.dispatcher.slots, now)
+            yieldable = self.asking.tick(now)
+            self.dispatcher.yieldable = 0 if self.measuring.others_free else yieldable
             if self.copies.seen:
                 self.copies.tick(self.dispatcher.slots, now)
         self.dispatcher.give_back_overdue(

@@ -164,6 +164,7 @@ def test_retries_follow_the_mode_and_all_that_decide_share_one_budget():
         fair=fair,
         settings=fair.settings,
         dispatcher=SimpleNamespace(probing=SimpleNamespace()),
+        asking=SimpleNamespace(),
         c=SimpleNamespace(app=SimpleNamespace(tasks={})),
     )
     found = []

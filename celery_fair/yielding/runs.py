@@ -1,0 +1,198 @@
+"""One run of one task: from where Celery calls it to its end, or to the point where it yields."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
+
+from billiard.process import current_process
+
+from celery_fair.yielding.board import Board, digest_of
+from celery_fair.yielding.continuing import publish
+from celery_fair.yielding.places import Places
+from celery_fair.yielding.words import GaveWay, Yielding, decode, encode, is_news
+
+if TYPE_CHECKING:
+    from celery_fair.app import Fair
+
+logger = logging.getLogger(__name__)
+
+#: How long a task goes on whose continuation could not be published, before it is tried again.
+AGAIN_SECONDS: Final = 1.0
+
+#: The logger by which Celery tells how each task has ended.
+TRACER: Final = "celery.app.trace"
+
+running: Final[ContextVar[Run | None]] = ContextVar("celery_fair_run", default=None)
+"""The run that the code is a part of. Coroutines have it too, and threads that are given a copy of
+the context; a task that is called directly or eagerly has none, as it has no message to go on in.
+"""
+
+_NO_CELL: Final = memoryview(bytes(1))
+
+
+class Run:
+    """What this run started with, how far it has come, and whether it is asked to yield."""
+
+    __slots__ = (
+        "_at", "_board", "_bytes", "_cell", "_not_before", "_number", "_owned", "checked", "places",
+        "request", "state", "task",
+    )  # fmt: skip
+
+    def __init__(self, board: Board | None, task: Any, request: Any) -> None:
+        self.task = task
+        self.request = request
+        self._board = board
+        self._number = 0
+        self._cell: int | None = None
+        self._owned = False
+        self.checked = False
+        """Whether a state of this run was found to be one that can be saved."""
+
+    def enter(self) -> None:
+        """Use the cell: what calls this can yield from now on. The first use reads the header."""
+        saved = decode(self.request.headers)
+        self.state: tuple[Any] | None = (saved["state"],) if "state" in saved else None
+        self.places = Places(saved.get("loops"))
+        self._not_before = 0.0
+        self._at, self._bytes, self._number = 0, _NO_CELL, 1
+        board = self._board
+        index = None if board is None else self._take(board)
+        if board is None or index is None:
+            return
+        self._cell = index
+        self._at, self._bytes = board.at(index), board.bytes
+        self._number = board.enter(index, digest_of(self.request.id), monotonic())
+
+    def _take(self, board: Board) -> int | None:
+        number = getattr(current_process(), "index", None)
+        if number is None:  # the main process of a pool of threads or greenlets
+            self._owned = True
+            return board.take()
+        return int(number) + 1 if number < board.cells else None
+
+    def is_asked(self) -> bool:
+        """Whether it should yield: the comparison of two bytes, but for the first time."""
+        if not self._number:
+            self.enter()
+        return bool(self._bytes[self._at] == self._number)
+
+    def entered(self) -> Run:
+        """This, as one that can yield."""
+        if not self._number:
+            self.enter()
+        return self
+
+    def saved(self) -> dict[str, Any]:
+        """What a continuation from here would start with."""
+        found: dict[str, Any] = {}
+        if self.state is not None:
+            found["state"] = self.state[0]
+        loops = self.places.saved()
+        if loops is not None:
+            found["loops"] = loops
+        return found
+
+    def check(self, what: str) -> None:
+        """Raise `BadState` at the first state that can't be saved, long before one must be."""
+        if not self.checked:
+            self.checked = True
+            encode(self.saved(), what)
+
+    def give_way(self) -> None:
+        """Leave the task, unless that has just failed: raises `Yielding`."""
+        now = monotonic()
+        if now < self._not_before:
+            return
+        if self._board is not None and self._cell is not None:
+            self._board.react(self._cell, now)
+        raise Yielding(self, self.saved())  # now: as the loops are left, their places are
+
+    def go_on(self, saved: Mapping[str, Any]) -> None:
+        """It could not yield after all, and is called anew in its slot, from where it was."""
+        self.state = (saved["state"],) if "state" in saved else None
+        self.places = Places(saved.get("loops"))
+        self._not_before = monotonic() + AGAIN_SECONDS
+
+    def leave(self) -> None:
+        """It has ended."""
+        board, cell = self._board, self._cell
+        if board is not None and cell is not None:
+            self._cell = None
+            board.leave(cell)
+            if self._owned:
+                board.give_back(cell)
+
+
+class Runs:
+    """The runs of one app's tasks in a worker, or in a child of one."""
+
+    def __init__(self, fair: Fair) -> None:
+        self._fair = fair
+        self.board: Board | None = None
+        """Where this worker asks; None in all other processes, and where it only observes."""
+        self.enabled = False
+
+    def open(self, board: Board) -> None:
+        """This process is a worker: have its tasks called by way of `call`, before it forks."""
+        self.board, self.enabled = board, True
+        for task in self._fair.app.tasks.values():
+            if not hasattr(task.run, "fair_run"):
+                task.run = self.bounded(task, task.run)
+        logging.getLogger(TRACER).addFilter(is_news)
+
+    def close(self) -> None:
+        """The worker ends."""
+        self.enabled = False
+        self.board = None
+        logging.getLogger(TRACER).removeFilter(is_news)
+
+    def bounded(self, task: Any, body: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a task's function with the end of its yielding around it."""
+
+        @functools.wraps(body)
+        def fair_run(*args: Any, **kwargs: Any) -> Any:
+            return self.call(task, body, args, kwargs)
+
+        fair_run.fair_run = True  # type: ignore[attr-defined]
+        return fair_run
+
+    def call(self, task: Any, body: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Run a task; raises `GaveWay` if it yields.
+
+        Its continuation is published when it has been left, so that its ``finally`` blocks have
+        run, and a lock that it had is free. If that fails, it is called again here, with what it
+        has saved: it keeps its slot, and goes on.
+        """
+        request = task.request
+        if not self.enabled or request.called_directly or request.is_eager:
+            run = None
+        else:
+            run = Run(self.board, task, request)
+        token = running.set(run)
+        try:
+            return (
+                body(*args, **kwargs)
+                if run is None
+                else self._until_yielded(run, body, args, kwargs)
+            )
+        finally:
+            running.reset(token)
+            if run is not None:
+                run.leave()
+
+    def _until_yielded(self, run: Run, body: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        while True:
+            try:
+                return body(*args, **kwargs)
+            except Yielding as yielding:
+                if yielding.run is not run:
+                    raise
+                saved = yielding.saved
+            if publish(self._fair, run, saved):
+                raise GaveWay
+            run.go_on(saved)
