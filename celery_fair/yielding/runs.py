@@ -106,7 +106,8 @@ class Run:
     def give_way(self) -> None:
         """Leave the task, unless that has just failed: raises `Yielding`."""
         now = monotonic()
-        if now < self._not_before:
+        # The message of a job's chunk is not its items': the chunk looks by itself, between two.
+        if now < self._not_before or "fair_chunk" in vars(self.request):
             return
         if self._board is not None and self._cell is not None:
             self._board.react(self._cell, now)
