@@ -44,7 +44,7 @@ class Jobs:
 
             return MemoryStore()
         redis_store = import_module("celery_fair.jobs.redis_store")
-        store: JobStore = redis_store.RedisStore(self.fair.identity.state)
+        store: JobStore = redis_store.RedisStore.of(self.fair)
         return store
 
     def close(self) -> None:

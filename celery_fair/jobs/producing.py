@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from celery_fair.errors import JobConflict, StateAway
 from celery_fair.jobs import calls, tickets
 from celery_fair.jobs.items import encode, opened
+from celery_fair.jobs.leases import leases
 from celery_fair.jobs.plan import Plan
 from celery_fair.jobs.store import Appended
 
@@ -88,7 +89,8 @@ class Producer:
     def run(self) -> None:
         """Append everything, and close the job; raises what the items raise, and `JobConflict`."""
         try:
-            with opened(self._items) as items:
+            # The source may rest for longer than a producer may be silent.
+            with leases.held(self._beat, lambda: None), opened(self._items) as items:
                 self._append_all(items)
         except BaseException as error:
             self.error = error
@@ -143,6 +145,9 @@ class Producer:
 
     # -- the store
 
+    def _beat(self) -> bool:
+        return not self._jobs.store.append(self._plan.id, 0, []).stop
+
     def _append(self, first: int, texts: list[str]) -> Appended:
         return self._insist(lambda: self._jobs.store.append(self._plan.id, first, texts))
 
@@ -168,12 +173,14 @@ class Producer:
             logger.debug("celery-fair: job %s was not paused", self._plan.id, exc_info=True)
 
     def _insist(self, ask: Callable[[], Answer]) -> Answer:
-        """Return the answer, however long the store is away; says so once."""
+        """Return the answer, in a thread however long the store is away; says so once."""
         pause = FIRST_SECONDS
         while True:
             try:
                 answer = ask()
             except StateAway:
+                if not self._has_time:
+                    raise
                 if not self._is_away:
                     logger.warning("celery-fair: job %s waits for the state", self._plan.id)
                 self._is_away = True

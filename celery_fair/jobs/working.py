@@ -74,15 +74,16 @@ def _run(
 ) -> bool:
     """Call the function and count what it was given; False if it is to be halved.
 
-    A soft time limit is the chunk's: it fails the item that it has met alone and first, and leaves
-    any other to the next chunk.
+    A soft time limit is the chunk's: it fails what it has met first, an item or a list that can't
+    be made shorter, and leaves any other to the next chunk.
     """
     alone = len(indices) == 1
     try:
         values = call([decode(text) for text in texts])
     except SoftTimeLimitExceeded as error:
-        if alone and is_first:
-            chunk.failed(indices[0], error)
+        if is_first and (alone or chunk.claim.plan.chunk_items is not None):
+            for index in indices:  # a list of that length would only meet it again
+                chunk.failed(index, error)
         raise
     except Ignore:
         values = [NO_RESULT] * len(indices)
