@@ -54,7 +54,10 @@ def run_ticket(task: Any, request: Any, call: Callable[..., Any]) -> None:
     if isinstance(claim, Nothing):
         logger.debug("celery-fair: nothing to do for a chunk of job %s: %s", job, claim.reason)
         return
-    Chunk(fair, store, task, claim, call, _limit_of(task, request)).run()
+    # One run, of the chunk: each item would be one of its own, and none lasts long enough to yield.
+    call = getattr(call, "__wrapped__", call) if hasattr(call, "fair_run") else call
+    chunk = Chunk(fair, store, task, claim, call, _limit_of(task, request))
+    fair.runs.call(task, chunk.run, (), {})
 
 
 def _limit_of(task: Any, request: Any) -> float | None:
@@ -94,6 +97,7 @@ class Chunk:
         """Run the items; whatever ends it early leaves those that have not ended to others."""
         try:
             with leases.held(partial(self._store.renew, self.claim, LEASE_SECONDS), self._lose):
+                self._fair.should_yield()  # from here on it is known as one that can
                 self._work(self)
         except Ended:
             pass
@@ -116,6 +120,9 @@ class Chunk:
         if self._lost:
             raise Ended
         if self._patience is not None and now - self._begun >= self._patience:
+            raise Ended
+        if self._fair.should_yield():
+            self._yielded = True
             raise Ended
         if now - self._reported_at >= EVERY_SECONDS:
             self._reported_at = now
