@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
+from itertools import islice
 from typing import NamedTuple
 
 from celery_fair.jobs import keeping
@@ -119,6 +120,7 @@ def _due(job: MemoryJob, call: str, now: float) -> list[Due]:
         return []
     job.numbers[call] = job.numbers.get(call, 0) + 1
     job.due[call] = now + keeping.CALL_SECONDS
+    job.looked_at = 0.0
     return [Due(call, job.numbers[call])]
 
 
@@ -181,7 +183,7 @@ def take_back(job: MemoryJob, ticket: str, now: float) -> None:
 
 
 def overdue(
-    job: MemoryJob, limit: int, mint: Sequence[str], now: float
+    job: MemoryJob, limit: int, mint: Iterator[str], now: float
 ) -> tuple[list[str], list[Due]]:
     """Take lost claims back; return the tickets (``mint`` are new ones) and calls to publish."""
     lost = sorted((held.until, ticket) for ticket, held in job.claims.items())
@@ -190,7 +192,7 @@ def overdue(
             take_back(job, ticket, now)
     settle(job, now)
     again = _wait_again(job, limit, now)
-    again += job.grant(mint[: min(limit - len(again), job.wanted)], now)
+    again += job.grant(islice(mint, min(limit - len(again), job.wanted)), now)
     late = sorted(call for call, due in job.due.items() if due <= now)
     job.due.update((call, now + keeping.CALL_SECONDS) for call in late)
     return again, [Due(call, job.numbers[call]) for call in late]
@@ -217,6 +219,7 @@ def begin_anew(job: MemoryJob, now: float) -> None:
     job.started_at = None
     job.counts.clear()
     job.last_at = now
+    job.looked_at = 0.0
 
 
 def claim(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -139,13 +140,13 @@ class MemoryStore:
             names = [job for job in list(self._jobs) if self._find(job, now)]
             late = [job for job in map(self._jobs.__getitem__, names) if _is_late(job, tasks, now)]
             late.sort(key=lambda job: (job.looked_at, job.plan.id))
-            looks = (self._look(job, limit, now) for job in late[: keeping.LOOKS])
+            seed, numbers = self._make_id(), itertools.count()
+            mint = (f"{seed}-{number}" for number in numbers)
+            looks = (self._look(job, limit, mint, now) for job in late[: keeping.LOOKS])
             return [look for look in looks if look.tickets or look.calls]
 
-    def _look(self, job: MemoryJob, limit: int, now: float) -> Overdue:
+    def _look(self, job: MemoryJob, limit: int, mint: Iterator[str], now: float) -> Overdue:
         job.looked_at = now
-        seed = self._make_id()
-        mint = [f"{seed}-{number}" for number in range(limit)]
         tickets, calls = memory_steps.overdue(job, limit, mint, now)
         if tickets or calls:
             job.touched_at = now

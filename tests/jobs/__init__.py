@@ -1,0 +1,1 @@
+"""What every store of jobs has to do, as a machine that does anything in any order."""
