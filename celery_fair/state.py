@@ -37,6 +37,11 @@ AT_ONCE = 8
 when all are in use, and a hundred threads that publish would be taken for an outage.
 """
 
+REQUESTS: Final = "deduplicate_seconds"
+"""What needs the state in most apps: the setting of requests that are deduplicated."""
+
+WITHOUT_REQUESTS: Final = "nothing is deduplicated, and everything runs"
+
 SILENT_SECONDS = 30.0
 """No second warning within this time: a Redis that half works would fill the log."""
 
@@ -75,8 +80,16 @@ class State:
     on without. An outage is logged once, and its end too.
     """
 
-    def __init__(self, connect: Callable[[], Connected]) -> None:
+    def __init__(
+        self,
+        connect: Callable[[], Connected],
+        *,
+        without: str = WITHOUT_REQUESTS,
+        patience_seconds: float | None = None,
+    ) -> None:
         self._connect = connect
+        self._without = without
+        self._patience_seconds = patience_seconds
         self.failures = 0
         """Calls that failed; those left out since are not among them."""
         self._away_until = 0.0
@@ -86,9 +99,21 @@ class State:
         self._reset()
 
     @classmethod
-    def of(cls, fair: Fair) -> State:
-        """The state of an app; raises `SettingsError` where there is no Redis for it."""
-        return cls(connector(fair))
+    def of(
+        cls,
+        fair: Fair,
+        *,
+        asks: str = REQUESTS,
+        without: str = WITHOUT_REQUESTS,
+        patience_seconds: float | None = None,
+    ) -> State:
+        """The state of an app; raises `SettingsError` where there is no Redis for what ``asks``.
+
+        ``without`` says in the log what an outage means. ``patience_seconds`` bounds a call of
+        those for whom `TIMEOUT_SECONDS` is too short.
+        """
+        connect = connector(fair, asks, patience_seconds)
+        return cls(connect, without=without, patience_seconds=patience_seconds)
 
     @property
     def is_away(self) -> bool:
@@ -123,7 +148,7 @@ class State:
         self._own()
         room = self._room
         failures = self.failures
-        if not room.acquire(timeout=TIMEOUT_SECONDS):
+        if not room.acquire(timeout=self._patience_seconds or TIMEOUT_SECONDS):
             raise StateAway
         try:
             with self._lock:
@@ -151,10 +176,10 @@ class State:
             self._warned_at = now
             self._warned = True
             logger.warning(
-                "celery-fair: the state's Redis can't be asked (%s: %s): until it answers, nothing "
-                "is deduplicated, and everything runs",
+                "celery-fair: the state's Redis can't be asked (%s: %s): until it answers, %s",
                 type(error).__name__,
                 error,
+                self._without,
             )
         self._away_until = now + RETRY_SECONDS
 
@@ -218,36 +243,38 @@ def _arguments(prefix: str, call: Call) -> list[Any]:
     return [call.script.text, len(keys), *keys, prefix, *call.args]
 
 
-def connector(fair: Fair) -> Callable[[], Connected]:
+def connector(
+    fair: Fair, asks: str = REQUESTS, patience_seconds: float | None = None
+) -> Callable[[], Connected]:
     """Return what connects to the state of an app; connects to nothing itself.
 
-    Raises `SettingsError` where there is no Redis, or no client for it.
+    Raises `SettingsError` where there is no Redis for what ``asks``, or no client for it.
     """
     app, url = fair.app, fair.settings.state_url
     try:
         import redis  # noqa: F401
     except ImportError as error:
-        raise _without("the package redis", "pip install 'celery-fair[redis]'") from error
+        cure = "pip install 'celery-fair[redis]'"
+        raise _without(asks, "the package redis", cure) from error
+    patience = patience_seconds or TIMEOUT_SECONDS
     of_broker = app.connection_for_write().transport.driver_type == "redis"
     if url is not None:
         conf = app.conf
         options = (
             conf.broker_transport_options if of_broker else conf.result_backend_transport_options
         )
-        return lambda: _by_kombu(Connection(url, transport_options=dict(options or {})))
+        return lambda: _by_kombu(Connection(url, transport_options=dict(options or {})), patience)
     if of_broker:
-        return lambda: _by_kombu(app.connection_for_write())
+        return lambda: _by_kombu(app.connection_for_write(), patience)
     backend = app.backend
     if internals.is_redis_backend(backend):
-        return lambda: internals.redis_by_backend(backend, TIMEOUT_SECONDS, AT_ONCE)
-    raise _without("a Redis", "set state_url, as in 'redis://host:6379/1'")
+        return lambda: internals.redis_by_backend(backend, patience, AT_ONCE)
+    raise _without(asks, "a Redis", "set state_url, as in 'redis://host:6379/1'")
 
 
-def _without(what: str, cure: str) -> SettingsError:
-    return SettingsError(
-        [f"deduplicate_seconds: expected {what} to keep state in, got none ({cure})"]
-    )
+def _without(asks: str, what: str, cure: str) -> SettingsError:
+    return SettingsError([f"{asks}: expected {what} to keep state in, got none ({cure})"])
 
 
-def _by_kombu(connection: Connection) -> Connected:
-    return internals.redis_by_kombu(connection, TIMEOUT_SECONDS, AT_ONCE)
+def _by_kombu(connection: Connection, patience_seconds: float) -> Connected:
+    return internals.redis_by_kombu(connection, patience_seconds, AT_ONCE)

@@ -148,7 +148,7 @@ class MemoryStore:
     def _look(self, job: MemoryJob, limit: int, mint: Iterator[str], now: float) -> Overdue:
         job.looked_at = now
         tickets, calls = memory_steps.overdue(job, limit, mint, now)
-        if tickets or calls:
+        if (tickets or calls) and job.state not in ENDED:
             job.touched_at = now
         return Overdue(job.plan.id, tickets, calls)
 
