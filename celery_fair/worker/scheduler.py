@@ -40,6 +40,7 @@ from celery_fair.worker.steering.applying import check
 from celery_fair.worker.switching import Switching
 from celery_fair.worker.waker import Waker
 from celery_fair.worker.yielding import Asking
+from celery_fair.worker.yielding_inline import InlineAsking
 
 logger = logging.getLogger(__name__)
 
@@ -68,7 +69,9 @@ class Scheduler:
         self.asking = self.dispatcher.asking = Asking(
             self.dispatcher, c.controller.max_concurrency or 1, self._yield_rules
         )
-        fair.runs.open(self.asking.board)  # before the pool forks
+        self.inline = InlineAsking(self)
+        alone = self.inline if self.pool.one_task_a_turn else None
+        fair.runs.open(self.asking.board, alone)  # before the pool forks
         self.drops = Drops(fair, self.dispatcher.counting.counts, self.copies.dropped)
         self.record, self.timeline = Record(monotonic()), Timeline(monotonic())
         self.starts = Starts()
@@ -190,6 +193,7 @@ class Scheduler:
         self.fair.fronts.served = False
         self.fair.retrying.close()
         self.fair.runs.close()
+        self.inline.close()
         self.steering.stop()
         self.drops.close()
         self.measuring.close()

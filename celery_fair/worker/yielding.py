@@ -46,7 +46,7 @@ class Asking:
 
     def __init__(self, dispatcher: Dispatcher, cells: int, rules: Callable[[], YieldRules]) -> None:
         self._dispatcher = dispatcher
-        self._rules = rules
+        self.rules = rules
         self._most = 0
         self.board = Board(cells + SPARE_CELLS)
         self.enforcing = True
@@ -65,7 +65,7 @@ class Asking:
         most = demand.batch_running - demand.batch_floor
         if most <= 0:
             return 0
-        return min(len(able(self._candidates(now)[0], self._rules())), most)
+        return min(len(able(self._candidates(now)[0], self.rules())), most)
 
     def look(self, now: float) -> None:
         """Ask whom it takes, and nobody who is not needed any more."""
@@ -73,7 +73,7 @@ class Asking:
         if not demand.wanted and not self.asked:
             return
         candidates, cells = self._candidates(now)
-        choice = choose(demand, candidates, self._rules())
+        choice = choose(demand, candidates, self.rules())
         for slot in choice.withdraw:
             self.board.withdraw(self.asked.pop(slot).cell)  # type: ignore[call-overload]
             self.figures.withdrawn += 1

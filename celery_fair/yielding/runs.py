@@ -39,17 +39,38 @@ class Run:
     """What this run started with, how far it has come, and whether it is asked to yield."""
 
     __slots__ = (
-        "_at", "_board", "_bytes", "_cell", "_not_before", "_number", "_owned", "checked", "places",
-        "request", "state", "task",
+        "_at",
+        "_began_at",
+        "_board",
+        "_bytes",
+        "_cell",
+        "_looks",
+        "_not_before",
+        "_number",
+        "_owned",
+        "_setup_seconds",
+        "checked",
+        "places",
+        "request",
+        "state",
+        "task",
     )  # fmt: skip
 
-    def __init__(self, board: Board | None, task: Any, request: Any) -> None:
+    def __init__(
+        self,
+        board: Board | None,
+        task: Any,
+        request: Any,
+        looks: Callable[[float], bool] | None = None,
+    ) -> None:
         self.task = task
         self.request = request
         self._board = board
         self._number = 0
         self._cell: int | None = None
         self._owned = False
+        self._looks = looks
+        self._began_at = monotonic() if looks is not None else 0.0
         self.checked = False
         """Whether a state of this run was found to be one that can be saved."""
 
@@ -58,13 +79,14 @@ class Run:
         saved = decode(self.request.headers)
         self.state: tuple[Any] | None = (saved["state"],) if "state" in saved else None
         self.places = Places(saved.get("loops"))
-        self._not_before = 0.0
+        self._not_before = self._setup_seconds = 0.0
         self._at, self._bytes, self._number = 0, _NO_CELL, 1
         board = self._board
         index = None if board is None else self._take(board)
         if board is None or index is None:
             return
         self._cell = index
+        self._setup_seconds = monotonic() - self._began_at
         self._at, self._bytes = board.at(index), board.bytes
         self._number = board.enter(index, digest_of(self.request.id), monotonic())
 
@@ -79,7 +101,9 @@ class Run:
         """Whether it should yield: the comparison of two bytes, but for the first time."""
         if not self._number:
             self.enter()
-        return bool(self._bytes[self._at] == self._number)
+        if self._bytes[self._at] == self._number:
+            return True
+        return self._looks is not None and self._looks(self._setup_seconds)
 
     def entered(self) -> Run:
         """This, as one that can yield."""
@@ -136,11 +160,16 @@ class Runs:
         self._fair = fair
         self.board: Board | None = None
         """Where this worker asks; None in all other processes, and where it only observes."""
+        self.looks: Callable[[float], bool] | None = None
         self.enabled = False
 
-    def open(self, board: Board) -> None:
-        """This process is a worker: have its tasks called by way of `call`, before it forks."""
-        self.board, self.enabled = board, True
+    def open(self, board: Board, looks: Callable[[float], bool] | None = None) -> None:
+        """This process is a worker: have its tasks called by way of `call`, before it forks.
+
+        ``looks`` is for a worker that can't while a task runs: the task calls it, with the seconds
+        that it took to set up, and is told whether to yield.
+        """
+        self.board, self.looks, self.enabled = board, looks, True
         for task in self._fair.app.tasks.values():
             if not hasattr(task.run, "fair_run"):
                 task.run = self.bounded(task, task.run)
@@ -173,7 +202,7 @@ class Runs:
         if not self.enabled or request.called_directly or request.is_eager:
             run = None
         else:
-            run = Run(self.board, task, request)
+            run = Run(self.board, task, request, self.looks)
         token = running.set(run)
         try:
             return (

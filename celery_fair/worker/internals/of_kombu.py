@@ -28,6 +28,13 @@ def queue_size(channel: Any, queue: str) -> int:
     return int(channel._size(queue))
 
 
+def ready_now(channel: Any, queue: str) -> int:
+    """Messages ready in a queue, asked and waited for."""
+    if hasattr(channel, "_size"):  # a virtual one
+        return int(channel._size(queue))
+    return int(channel.queue_declare(queue, passive=True).message_count)
+
+
 def polling_interval(connection: Any) -> float | None:
     """Seconds between two looks of a transport that polls; ``None`` where it is woken."""
     if connection.transport.driver_type in ("redis", "amqp"):
