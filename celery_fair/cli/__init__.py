@@ -17,6 +17,7 @@ from celery_fair.cli.explain import explain
 from celery_fair.cli.exporter import exporter
 from celery_fair.cli.flower import flower
 from celery_fair.cli.group import FairGroup
+from celery_fair.cli.job import job
 from celery_fair.cli.mode import mode
 from celery_fair.cli.pause import pause, resume
 from celery_fair.cli.set import set_
@@ -48,3 +49,4 @@ fair.add_command(set_)
 fair.add_command(settings)
 fair.add_command(mode)
 fair.add_command(drain)
+fair.add_command(job)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from celery_fair.cli.job_examples import JOB_EXAMPLES
+
 STATUS: Final = """\
 $ celery -A shop fair status
 web1@shop   gate open for 8.3 s (started)
@@ -144,6 +146,7 @@ EXAMPLES: Final = {
     "drain": DRAIN,
     "exporter": EXPORTER,
     "flower": FLOWER,
+    **JOB_EXAMPLES,
 }
 
 

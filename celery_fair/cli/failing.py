@@ -51,7 +51,7 @@ def told(callback: Callable[..., Any] | None) -> Callable[..., Any] | None:
 
     @functools.wraps(callback)
     def run(*args: Any, **kwargs: Any) -> Any:
-        from celery_fair.errors import FairError
+        from celery_fair.errors import FairError, JobNotFound, StateAway
 
         context = click.get_current_context()
         _check_version()
@@ -60,7 +60,8 @@ def told(callback: Callable[..., Any] | None) -> Callable[..., Any] | None:
         try:
             return callback(*args, **kwargs)
         except FairError as error:
-            raise CeleryCommandException(str(error), EX_CONFIG) from error
+            code = {StateAway: EX_UNAVAILABLE, JobNotFound: EX_USAGE}.get(type(error), EX_CONFIG)
+            raise CeleryCommandException(str(error), code) from error
         except ImportError as error:
             raise CeleryCommandException(_missing(error), EX_UNAVAILABLE) from error
         except OSError as error:

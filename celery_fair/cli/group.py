@@ -13,6 +13,7 @@ from celery_fair.cli.writing import write_with_any_encoding
 SECTIONS: Final[dict[str, tuple[str, ...]]] = {
     "What happens, and why": ("status", "top", "explain", "doctor"),
     "Change it while it runs": ("pause", "resume", "set", "settings", "mode", "drain"),
+    "Batch jobs": ("job",),
     "Measure it": ("bench",),
     "Show it elsewhere": ("exporter", "flower"),
 }
@@ -22,7 +23,14 @@ OTHERS: Final = "More"
 
 
 class FairGroup(DYMGroup):
-    """Commands in sections, each with an example in its help, and failing with a sentence."""
+    """Commands in sections, each with an example in its help, and failing with a sentence.
+
+    ``within`` are the words before a command's own name, in a group of this one.
+    """
+
+    def __init__(self, *args: Any, within: str = "", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.within = within
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
         write_with_any_encoding()  # here, since the help is written while a context is made
@@ -38,10 +46,12 @@ class FairGroup(DYMGroup):
         if command is not None and not command.epilog:
             from celery_fair.cli.examples import epilog
 
-            command.epilog = epilog(cmd_name)
+            command.epilog = epilog(f"{self.within} {cmd_name}".lstrip())
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if self.within:
+            return super().format_commands(ctx, formatter)
         known = {name for names in SECTIONS.values() for name in names}
         others = tuple(name for name in self.list_commands(ctx) if name not in known)
         for title, names in {**SECTIONS, OTHERS: others}.items():

@@ -13,6 +13,9 @@ CANCELLED: Final = "cancelled"
 FINISHED: Final = "finished"
 FINISHED_WITH_FAILURES: Final = "finished with failures"
 
+#: A producer gives a sign every few seconds, also while it waits for room.
+PRODUCER_SILENT_SECONDS: Final = 120.0
+
 #: States in which nothing of a job runs any more; only ``retry_failed`` leads out of them.
 ENDED: Final = frozenset({CANCELLED, FINISHED, FINISHED_WITH_FAILURES})
 
@@ -78,6 +81,13 @@ class Progress:
     """How often a chunk gave its slot back before its end."""
     lost: int = 0
     """Chunks whose worker was not heard of again."""
+
+    @property
+    def is_producer_silent(self) -> bool:
+        """Whether the items may never become complete unless somebody submits them again."""
+        if not self.submitting or self.state in ENDED:
+            return False
+        return self.asked_at - (self.producer_at or self.created_at) > PRODUCER_SILENT_SECONDS
 
     def as_dict(self) -> dict[str, Any]:
         """All of it as JSON has it; ``eta`` is None, or has ``low`` and ``high``."""

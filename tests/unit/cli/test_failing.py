@@ -29,12 +29,15 @@ ARGUMENTS = {
     "mode": ("observe",),
     "drain": ("w1@host",),
     "top": ("--once",),
+    "job": ("list",),
 }
 COMMANDS = sorted(fair.commands)
 #: They serve until they are ended, and try a broker that is away again and again.
 SERVING = {"exporter", "flower"}
 #: It tells what it met among its findings.
 FINDING = {"doctor"}
+#: They ask the state's Redis, and no worker: test_job_commands.py has what they meet.
+OF_STATE = {"job"}
 
 
 def call(command):
@@ -157,7 +160,7 @@ def test_a_redis_database_that_is_no_number_is_said(make_app):
     assert is_one_sentence(result.stderr)
 
 
-@pytest.mark.parametrize("command", sorted(set(COMMANDS) - FINDING - SERVING))
+@pytest.mark.parametrize("command", sorted(set(COMMANDS) - FINDING - OF_STATE - SERVING))
 def test_a_broker_that_is_away_is_said(command, make_app):
     result = invoke(make_app, command, f"redis://:secret@127.0.0.1:{free_port()}/0")
     assert result.exit_code == 69, (result.output, result.exception)
@@ -172,7 +175,7 @@ def test_the_doctor_has_a_finding_of_it_instead(make_app):
     assert "F101 error" in result.stdout
 
 
-@pytest.mark.parametrize("command", sorted(set(COMMANDS) - FINDING - {"flower"}))
+@pytest.mark.parametrize("command", sorted(set(COMMANDS) - FINDING - OF_STATE - {"flower"}))
 def test_a_transport_that_can_ask_nobody_is_said(command, make_app, tmp_path):
     result = invoke(make_app, command, f"sqla+sqlite:///{tmp_path}/x.db")
     assert result.exit_code == 69, (result.output, result.exception)

@@ -12,6 +12,12 @@ from celery_fair.cli.examples import EXAMPLES
 from celery_fair.cli.group import OTHERS, SECTIONS
 
 COMMANDS = sorted(fair.commands)
+#: Those of a group too: "job list".
+ALL = COMMANDS + [
+    f"{name} {inner}"
+    for name, command in fair.commands.items()
+    for inner in sorted(getattr(command, "commands", ()))
+]
 
 
 def help_of(*command: str) -> str:
@@ -20,26 +26,26 @@ def help_of(*command: str) -> str:
     return result.stdout
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", ALL)
 def test_each_command_has_an_example_in_its_help(command):
     """It stands in celery_fair/cli/examples.py: what one types, and what came of it."""
     assert command in EXAMPLES, f"no example of `fair {command}` in celery_fair/cli/examples.py"
     lines = EXAMPLES[command].splitlines()
     assert re.match(rf"\$ celery -A \w+ fair {command}\b", lines[0])
     assert len(lines) > 1, "an example shows what came"
-    assert "Example:" in help_of(command)
+    assert "Example:" in help_of(*command.split())
     for line in filter(None, lines):
-        assert f"    {line}" in help_of(command), "shown as it came, and not filled anew"
+        assert f"    {line}" in help_of(*command.split()), "shown as it came, and not filled anew"
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", ALL)
 def test_each_command_tells_its_exit_codes(command):
-    assert re.search(r"Exit\s+code", help_of(command))
+    assert re.search(r"Exit\s+code", help_of(*command.split()))
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", ALL)
 def test_the_help_of_a_command_fits_into_80_columns(command):
-    assert max(map(len, help_of(command).splitlines())) <= 80
+    assert max(map(len, help_of(*command.split()).splitlines())) <= 80
 
 
 def test_the_overview_has_each_command_once_under_a_heading_with_a_whole_sentence():

@@ -1,0 +1,53 @@
+"""Finds the job that somebody means."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from celery.exceptions import CeleryCommandException
+
+from celery_fair.cli.failing import EX_USAGE
+from celery_fair.cli.remote import connection_to_broker
+from celery_fair.errors import JobNotFound, NotInstalled, did_you_mean
+
+if TYPE_CHECKING:
+    from celery_fair.app import Fair
+    from celery_fair.jobs.job import Job
+    from celery_fair.jobs.progress import Progress
+
+LOOKED: Final = 1000
+"""Of so many jobs, the newest, a part of the id will do."""
+NAMED: Final = 5
+
+
+def fair_of(app: Any) -> Fair:
+    """The Fair of an app; raises `NotInstalled`, and what is to be said of the broker's URL.
+
+    The broker may be the Redis that keeps the jobs.
+    """
+    from celery_fair.app import Fair
+
+    connection_to_broker(app)
+    fair = Fair.of(app)
+    if fair is None:
+        raise NotInstalled("jobs are kept by celery-fair")
+    return fair
+
+
+def find(fair: Fair, said: str) -> tuple[Job, Progress]:
+    """The job of an id, or of the only id that begins so, and how far it is."""
+    try:
+        return fair.job(said), fair.job(said).progress()
+    except JobNotFound:
+        known = {job.id: job for job in fair.list_jobs(0, LOOKED)}
+    near = [id for id in known if said and id.startswith(said)]
+    if len(near) == 1:
+        return fair.job(near[0]), known[near[0]]
+    if near:
+        more = ", …" if len(near) > NAMED else ""
+        raise CeleryCommandException(
+            f"{len(near)} ids begin with {said!r}: {', '.join(near[:NAMED])}{more}; say more of it",
+            EX_USAGE,
+        )
+    hint = did_you_mean(said, known) or "; `celery -A … fair job list` lists those that are kept"
+    raise CeleryCommandException(f"there is no job {said!r}{hint}", EX_USAGE)

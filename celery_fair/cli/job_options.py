@@ -1,0 +1,35 @@
+"""Arguments and options that the commands about jobs share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import click
+
+from celery_fair.cli.options import F
+
+job_argument = click.argument("id", metavar="ID")
+reason_option = click.option("--reason", metavar="TEXT", help="Why; who asks is noted by itself.")
+start_option = click.option(
+    "--start",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="How many to leave out.",
+)
+
+
+def count_option(default: int) -> Callable[[F], F]:
+    """How many to show."""
+    return click.option(
+        "--count",
+        type=click.IntRange(1, 1000),
+        default=default,
+        show_default=True,
+        help="How many to show at most.",
+    )
+
+
+items_option = click.option(
+    "--items", is_flag=True, help="With the items and what the errors said."
+)
