@@ -5,6 +5,9 @@ too (`django_checks`),
 ``MIDDLEWARE += ["celery_fair.integrations.django.fair_middleware"]`` what the settings ask for:
 ``FAIR_TRUST_HEADER``, ``FAIR_KIND`` and the other keywords of `RequestRules`, with ``FAIR_`` before
 them and in capitals. Callables get Django's request, and may be named by their dotted path.
+
+``urlpatterns += jobs_urls(fair, "jobs", decorate=login_required, tasks=[…])`` lets clients submit
+jobs.
 """
 
 from __future__ import annotations
@@ -19,15 +22,25 @@ from django.apps import AppConfig
 from django.conf import settings
 from django.core import checks
 from django.http import HttpResponse
+from django.urls import URLPattern, path
 from django.utils.decorators import sync_and_async_middleware
 from django.utils.module_loading import import_string
 
-from celery_fair import FairSettings, QueueFull, SettingsError
+from celery_fair import Fair, FairSettings, QueueFull, SettingsError
 from celery_fair.integrations import RequestRules, batch_view, interactive_view, kind_view
+from celery_fair.integrations.answering import JsonAnswer
 from celery_fair.integrations.django_checks import TAG, check_app, check_notes
 from celery_fair.integrations.full import refusal
+from celery_fair.integrations.jobs import Asked, JobsApi
 
-__all__ = ("FairConfig", "batch_view", "fair_middleware", "interactive_view", "kind_view")
+__all__ = (
+    "FairConfig",
+    "batch_view",
+    "fair_middleware",
+    "interactive_view",
+    "jobs_urls",
+    "kind_view",
+)
 
 CALLABLES: Final = ("kind", "tenant", "request_id")
 OPTIONS: Final = (
@@ -53,8 +66,7 @@ def fair_middleware(get_response: Callable[..., Any]) -> Callable[..., Any]:
     def refuse(_: Any, error: Exception) -> HttpResponse | None:
         if not isinstance(error, QueueFull):
             return None
-        answer = refusal(error, rules.full_status)
-        return HttpResponse(answer.body, status=answer.status, headers=dict(answer.headers))
+        return _response(refusal(error, rules.full_status))
 
     def scope(request: Any) -> AbstractContextManager[None]:
         return rules.serving(request, request.path_info, request.headers.get)
@@ -74,6 +86,34 @@ def fair_middleware(get_response: Callable[..., Any]) -> Callable[..., Any]:
 
     serve.process_exception = refuse  # type: ignore[attr-defined]
     return serve
+
+
+def _response(answer: JsonAnswer) -> HttpResponse:
+    return HttpResponse(answer.body, status=answer.status, headers=dict(answer.headers))
+
+
+def jobs_urls(
+    fair: Fair, at: str, *, decorate: Callable[[Any], Any] | None = None, **options: Any
+) -> list[URLPattern]:
+    """Return the addresses of jobs, at ``jobs`` and below it; more are the keywords of `JobsApi`.
+
+    They ask for no login: whoever reaches them may submit jobs. ``decorate`` gets the view, and is
+    the place for ``login_required``. Django's CSRF check holds for them as for any view.
+    """
+    api = JobsApi(fair, **options)
+
+    def jobs(request: Any, below: str = "") -> HttpResponse:
+        return _response(
+            api.answer(
+                Asked(
+                    request.method, below, request.path, request.GET, request.headers.get,
+                    request.read,
+                )
+            )
+        )  # fmt: skip
+
+    view = jobs if decorate is None else decorate(jobs)
+    return [path(at, view), path(f"{at}/<path:below>", view)]
 
 
 def rules_of_settings() -> RequestRules:

@@ -1,4 +1,8 @@
-"""Flask: ``FairFlask(fair, paths={"/reports/*": "batch"}).init_app(app)``, and view decorators."""
+"""Flask: ``FairFlask(fair, paths={"/reports/*": "batch"}).init_app(app)``, and view decorators.
+
+``app.register_blueprint(jobs_blueprint(fair, tasks=[…]), url_prefix="/jobs")`` lets clients submit
+jobs.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +10,15 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from typing import Any, Final
 
-from flask import Flask, Response, request
+from flask import Blueprint, Flask, Response, request
 
 from celery_fair import Fair, QueueFull
 from celery_fair.integrations import RequestRules, batch_view, interactive_view, kind_view
+from celery_fair.integrations.answering import JsonAnswer
 from celery_fair.integrations.full import refusal
+from celery_fair.integrations.jobs import Asked, JobsApi
 
-__all__ = ("FairFlask", "batch_view", "interactive_view", "kind_view")
+__all__ = ("FairFlask", "batch_view", "interactive_view", "jobs_blueprint", "kind_view")
 
 #: Where a request's environment keeps what ends with it.
 _ENDS: Final = "celery_fair.ends"
@@ -47,8 +53,7 @@ class FairFlask:
             app.before_request(self._enter)
 
     def _refuse(self, error: QueueFull) -> Response:
-        answer = refusal(error, self.rules.full_status)
-        return Response(answer.body, answer.status, dict(answer.headers))
+        return _response(refusal(error, self.rules.full_status))
 
     def _enter(self) -> None:
         ends: ExitStack | None = request.environ.get(_ENDS)
@@ -70,3 +75,34 @@ def _ending(serve: Callable[..., Iterable[bytes]]) -> Callable[..., Iterable[byt
             return serve(environ, start_response)
 
     return serve_and_end
+
+
+def _response(answer: JsonAnswer) -> Response:
+    return Response(answer.body, answer.status, dict(answer.headers))
+
+
+def jobs_blueprint(fair: Fair, *, name: str = "celery_fair_jobs", **options: Any) -> Blueprint:
+    """Return a blueprint of the addresses of jobs; ``options`` are the keywords of `JobsApi`.
+
+    It asks for no login: whoever reaches it may submit jobs. Its ``before_request`` is the place to
+    ask who that is.
+    """
+    api = JobsApi(fair, **options)
+    blueprint = Blueprint(name, __name__)
+
+    @blueprint.route("", methods=("GET", "POST"), defaults={"path": ""})
+    @blueprint.route("/<path:path>", methods=("GET", "POST"))
+    def jobs(path: str) -> Response:
+        url = request.script_root + request.path
+        query, get = request.args, request.headers.get
+        return _response(api.answer(Asked(request.method, path, url, query, get, _read)))
+
+    return blueprint
+
+
+def _read(most: int) -> bytes:
+    """Read the body, also if something before has read it; of one that is too long, a part."""
+    length = request.content_length
+    if length is not None and length <= most:
+        return request.get_data()
+    return request.stream.read(most)

@@ -1,0 +1,197 @@
+"""Jobs over HTTP, by one set of rules for all frameworks: ``POST /jobs``, ``GET /jobs/<id>``.
+
+Whoever reaches these addresses may submit work and see it: who that is, the application decides,
+by its own login around them. What may be submitted is a list that it gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote
+
+from kombu.exceptions import OperationalError
+
+from celery_fair import (
+    BadOption,
+    Fair,
+    JobConflict,
+    JobNotFound,
+    Progress,
+    QueueFull,
+    SettingsError,
+    StateAway,
+)
+from celery_fair.integrations.answering import JsonAnswer, json_answer
+from celery_fair.integrations.full import DEFAULT_STATUS, STATUSES, refusal
+from celery_fair.integrations.jobs_words import Wrong, failed, page, read_json, submission
+from celery_fair.integrations.rules import Get
+
+ACTIONS: Final = ("pause", "resume", "cancel", "retry")
+MAX_ITEMS: Final = 10_000
+MAX_BYTES: Final = 1_000_000
+PAGE, LARGEST_PAGE = 50, 200
+FURTHEST: Final = 1_000_000
+AGAIN_SECONDS: Final = 5
+
+
+class Asked(NamedTuple):
+    """A request, as any framework can tell it."""
+
+    method: str
+    path: str
+    """Below where the jobs are mounted."""
+    url: str
+    """The same with its mount, as the client sees it."""
+    query: Mapping[str, str]
+    header: Get
+    read: Callable[[int], bytes]
+    """Reads so many bytes of the body at most."""
+
+
+class JobsApi:
+    """Answers requests about jobs; raises `SettingsError` for options that can't be used.
+
+    ``tasks`` are the job tasks, or their names, of which jobs may be submitted and seen; no pattern
+    names one, and others are as if they weren't there. ``actions`` are those of "pause", "resume",
+    "cancel" and "retry" that may be asked for; by default none. A body is at most ``max_bytes``
+    long and has at most ``max_items``; it is held in memory. ``options`` are more keywords of
+    `Fair.submit_job`, for each job. ``full_status`` is the status where `QueueFull` is raised: 429
+    or 503.
+    """
+
+    def __init__(
+        self,
+        fair: Fair,
+        *,
+        tasks: Collection[Any],
+        actions: Collection[str] = (),
+        max_items: int = MAX_ITEMS,
+        max_bytes: int = MAX_BYTES,
+        options: Mapping[str, Any] | None = None,
+        full_status: int = DEFAULT_STATUS,
+    ) -> None:
+        numbers = {"max_items": max_items, "max_bytes": max_bytes}
+        problems = [*_wrong_tasks(tasks), *_wrong_actions(actions), *_wrong_numbers(numbers)]
+        if full_status not in STATUSES:
+            problems.append(f"full_status: expected 429 or 503, got {full_status!r}")
+        if problems:
+            raise SettingsError(problems)
+        self._fair = fair
+        self._tasks = frozenset(getattr(task, "name", task) for task in tasks)
+        self._actions = frozenset(actions)
+        self._max_items, self.max_bytes = max_items, max_bytes
+        self._options = dict(options or {})
+        self._full_status = full_status
+
+    def answer(self, asked: Asked) -> JsonAnswer:
+        """Return the response; asks the state's Redis, and for a new job the broker."""
+        try:
+            return self._answered(asked)
+        except Wrong as error:
+            return error.answer
+        except QueueFull as error:
+            return refusal(error, self._full_status)
+        except (StateAway, OperationalError):
+            detail = f"Jobs can't be reached now; try again in {AGAIN_SECONDS} s, with the same id."
+            return failed(503, detail, Retry_After=str(AGAIN_SECONDS))
+        except JobNotFound:
+            return failed(404, "there is no such job")
+        except JobConflict:  # whose words are of the other job
+            return failed(409, "another job has this id, of another task or of other items")
+        except BadOption as error:
+            return failed(400, str(error))
+
+    def _answered(self, asked: Asked) -> JsonAnswer:
+        does = self._routes([part for part in asked.path.split("/") if part])
+        method = "GET" if asked.method == "HEAD" else asked.method
+        if method not in does:
+            raise Wrong(405, f"expected {' or '.join(sorted(does))}", Allow=", ".join(does))
+        return does[method](asked)
+
+    def _routes(self, parts: list[str]) -> Mapping[str, Callable[[Asked], JsonAnswer]]:
+        if not parts:
+            return {"GET": self._list, "POST": self._submit}
+        if len(parts) == 1:
+            return {"GET": lambda asked: self._show(parts[0])}
+        if len(parts) == 2 and parts[1] in self._actions:
+            return {"POST": lambda asked: self._act(asked, *parts)}
+        raise Wrong(404, "there is nothing at this address")
+
+    def _list(self, asked: Asked) -> JsonAnswer:
+        start = page(asked.query.get("start"), "start", 0, FURTHEST)
+        count = page(asked.query.get("count"), "count", PAGE, LARGEST_PAGE)
+        found = self._fair.list_jobs(start, count + 1)
+        jobs = [_shown(job) for job in found[:count] if job.task in self._tasks]
+        more = start + count if len(found) > count else None
+        return json_answer(200, {"jobs": jobs, "next_start": more})
+
+    def _submit(self, asked: Asked) -> JsonAnswer:
+        key = asked.header("Idempotency-Key")
+        wanted = submission(self._read(asked), key, self._tasks, self._max_items)
+        job = self._fair.submit_job(
+            wanted.task,
+            wanted.items,
+            id=wanted.id,
+            # All of it is stored at once: no thread of a web process has to go on with it.
+            ahead=max(len(wanted.items), 1),
+            **{**self._options, **wanted.options},
+        )
+        where = f"{asked.url.rstrip('/')}/{quote(job.id, safe='')}"
+        return json_answer(202, _shown(job.progress()), Location=where)
+
+    def _read(self, asked: Asked) -> Any:
+        body = asked.read(self.max_bytes + 1)
+        if len(body) > self.max_bytes:
+            raise Wrong(413, f"expected a body of {self.max_bytes} bytes at most")
+        return read_json(asked.header("Content-Type"), body)
+
+    def _show(self, id: str) -> JsonAnswer:
+        return json_answer(200, _shown(self._progress(id)))
+
+    def _act(self, asked: Asked, id: str, action: str) -> JsonAnswer:
+        self._read(asked)  # that it is JSON, no form on another site can say
+        self._progress(id)
+        job = self._fair.job(id)
+        done: object = {
+            "pause": lambda: job.pause("over HTTP"),
+            "resume": job.resume,
+            "cancel": lambda: job.cancel("over HTTP"),
+            "retry": job.retry_failed,
+        }[action]()
+        after = job.progress()
+        if done is False:
+            return failed(409, f"the job has ended ({after.state})")
+        return json_answer(200, _shown(after))
+
+    def _progress(self, id: str) -> Progress:
+        """How far a job is, of a task that may be seen."""
+        progress = self._fair.job(id).progress()
+        if progress.task not in self._tasks:
+            raise JobNotFound(id)
+        return progress
+
+
+def _shown(job: Progress) -> dict[str, Any]:
+    """Without the reason, which may have an error's words or an operator's name."""
+    said = job.as_dict()
+    del said["reason"]
+    return said
+
+
+def _wrong_tasks(tasks: object) -> Iterator[str]:
+    named = isinstance(tasks, (list, tuple, set, frozenset)) and bool(tasks)
+    if not named or not all(isinstance(getattr(t, "name", t), str) for t in tasks):  # type: ignore[attr-defined]
+        yield f"tasks: expected a list of job tasks or of their names, got {tasks!r}"
+
+
+def _wrong_actions(actions: object) -> Iterator[str]:
+    known = isinstance(actions, (list, tuple, set, frozenset))
+    if not known or not all(action in ACTIONS for action in actions):  # type: ignore[attr-defined]
+        yield f"actions: expected a list of {', '.join(map(repr, ACTIONS))}, got {actions!r}"
+
+
+def _wrong_numbers(numbers: Mapping[str, object]) -> Iterator[str]:
+    for name, number in numbers.items():
+        if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+            yield f"{name}: expected a number of 1 or more, got {number!r}"
