@@ -12,6 +12,7 @@ from flower.views.monitor import Metrics
 from prometheus_client import generate_latest
 from tornado.web import StaticFileHandler, authenticated
 
+from celery_fair.integrations.flower.jobs import Jobs
 from celery_fair.integrations.flower.store import Store
 from celery_fair.integrations.flower.watching import Watching
 from celery_fair.observe.prometheus import FairCollector, registry_of
@@ -43,17 +44,20 @@ class FairData(BaseHandler):
     No `BaseApiHandler`, which refuses everything where Flower runs without authentication.
     """
 
-    def initialize(self, store: Store, watching: Watching) -> None:
+    def initialize(self, store: Store, watching: Watching, jobs: Jobs) -> None:
         self._store = store
         self._watching = watching
+        self._jobs = jobs
 
     @authenticated
     async def get(self) -> None:
-        self._watching.looked(self.application.capp, monotonic())
+        app, now = self.application.capp, monotonic()
+        self._watching.looked(app, now)
+        jobs = self._jobs.picture(app, now)
         state = self.application.events.state
         alive = [name for name, worker in list(state.workers.items()) if worker.alive]
         self.set_header("Cache-Control", "no-store")
-        self.write(await self._store.picture(alive))
+        self.write({**await self._store.picture(alive), "jobs": jobs})
 
 
 class FairFile(BaseHandler, StaticFileHandler):

@@ -19,6 +19,7 @@ from tornado.options import options
 from tornado.web import url
 
 from celery_fair.integrations.flower.handlers import FairData, FairFile, FairMetrics, FairPage
+from celery_fair.integrations.flower.jobs import Jobs
 from celery_fair.integrations.flower.loader import Loader
 from celery_fair.integrations.flower.store import Store
 from celery_fair.integrations.flower.watching import Watching
@@ -52,7 +53,7 @@ def _add_handlers(store: Store, watching: Watching) -> None:
     shared = {"store": store, "watching": watching}
     urls.handlers[:0] = [
         url(r"/fair", FairPage, name="fair"),
-        url(r"/fair/data", FairData, shared, name="fair-data"),
+        url(r"/fair/data", FairData, {**shared, "jobs": Jobs()}, name="fair-data"),
         url(r"/fair/static/(.*)", FairFile, {"path": str(STATIC)}, name="fair-static"),
         url(r"/metrics", FairMetrics, shared),
     ]

@@ -2,21 +2,13 @@
 (function () {
   "use strict";
 
-  const { el, text, duration, age, count, percent, plural, clock, isNumber, strip, legend } = window.fair;
+  const { el, text, duration, age, count, percent, plural, clock, isNumber, remake, strip, legend } = window.fair;
   const byId = (id) => document.getElementById(id);
   const root = byId("fair");
   const KINDS = ["interactive", "batch"];
   const BADGES = { open: "●", protected: "◆" };
   const FILTER_FROM = 13;
-  const shown = new Map(); // what each part was made of: it is made anew only when that changes
   const workers = new Map();
-
-  function remake(id, made_of, make) {
-    const key = JSON.stringify(made_of);
-    if (shown.get(id) === key) return;
-    shown.set(id, key);
-    byId(id).replaceChildren(...make());
-  }
 
   function workerLink(name) {
     return el("a", { href: root.dataset.workerUrl + encodeURIComponent(name) }, name);

@@ -43,6 +43,7 @@
     lost_at = null;
     wait_ms = EVERY_MS;
     window.fair.show(data);
+    window.fair.showJobs(data.jobs);
     const silent = data.heard_seconds_ago;
     if (data.workers.length && silent > SILENT_SECONDS) {
       say("stale", `Flower has heard nothing from the workers for more than ${SILENT_SECONDS} s: these figures are old`);

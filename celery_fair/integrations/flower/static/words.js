@@ -60,5 +60,14 @@
     if (element.textContent !== value) element.textContent = value;
   }
 
-  window.fair = { isNumber, duration, age, count, percent, plural, clock, el, svg, text };
+  const shown = new Map(); // what each part was made of: it is made anew only when that changes
+
+  function remake(id, made_of, make) {
+    const key = JSON.stringify(made_of);
+    if (shown.get(id) === key) return;
+    shown.set(id, key);
+    document.getElementById(id).replaceChildren(...make());
+  }
+
+  window.fair = { isNumber, duration, age, count, percent, plural, clock, el, svg, text, remake };
 })();
