@@ -19,7 +19,8 @@ TOO_LONG: Final = rule(
     "batch tasks too long for the promise",
     why="A slot that batch has comes back when its task ends, since nothing running is ever "
     "killed: when the reserve is used up, interactive tasks wait for that.",
-    cure="Split such tasks into parts of a few seconds, a group or a chain of them, or raise "
+    cure="Make such a task a job of its parts (@job_task, Fair.submit_job; docs/jobs.md), or have "
+    "it give its slot back between two of them (Fair.yielding; docs/yielding.md), or raise "
     "reserve.",
 )
 LOST_ON_CRASH: Final = rule(
