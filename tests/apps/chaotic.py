@@ -25,10 +25,12 @@ from celery.worker.control import control_command, inspect_command
 from celery.worker.request import Request
 from kombu.transport.redis import QoS
 
-from celery_fair import Fair
+from celery_fair import Fair, job_task
+from celery_fair.jobs import leases, running
+from celery_fair.jobs.task import HEADER
 from celery_fair.policy.gate import CAUSES, Gate
 from celery_fair.policy.load import Mode
-from celery_fair.worker import internals
+from celery_fair.worker import internals, job_keeping
 from celery_fair.worker.windows import RedisWindow
 from tests.apps import naive
 from tests.apps.mixed import BATCH_QUEUE, INTERACTIVE_QUEUE
@@ -118,6 +120,31 @@ def _add_tasks(app: Celery, prefix: str, ack: str, **options: object) -> None:
                 raise self.retry(countdown=countdown)
 
 
+JOB = "b.job"
+LEASE_SECONDS = 6.0
+
+
+@job_task(name=JOB, bind=True)
+def run_item(self, item):
+    """Run one item of a job, ``[number, seconds]``; its message is no message of the account."""
+    number, seconds = item
+    record("item", "", n=number, job=self.request.headers[HEADER])
+    time.sleep(seconds)
+    if job_fails(number):
+        raise ValueError("as asked")
+
+
+def job_fails(number: int) -> bool:
+    return number % 50 == 49
+
+
+def look_after_jobs_often() -> None:
+    """A run can't wait for the half minutes that workers give each other."""
+    running.LEASE_SECONDS = LEASE_SECONDS
+    leases.RENEW_SECONDS = LEASE_SECONDS / 3
+    job_keeping.SHORTEST_SECONDS, job_keeping.LONGEST_SECONDS = 0.5, 1.5
+
+
 # what is journalled
 
 
@@ -145,7 +172,8 @@ def watch_publishing() -> None:
 
     def watch(event):
         def receive(headers=None, **_):
-            note(event, headers["id"], headers["retries"] or 0, name=headers["task"])
+            if HEADER not in headers:
+                note(event, headers["id"], headers["retries"] or 0, name=headers["task"])
 
         return receive
 
@@ -167,9 +195,7 @@ def watch_the_worker() -> None:
     _before(
         internals,
         "return_to_broker",
-        lambda message: note(
-            "returning", message.headers["id"], message.headers.get("retries") or 0
-        ),
+        lambda message: _note_message("returning", message.headers),
     )
 
     _watch_the_noting()
@@ -183,9 +209,7 @@ def _watch_the_noting() -> None:
         try:
             append(self, message, delivery_tag)
         except BaseException as error:
-            headers = message.headers
-            if "id" in headers:
-                note("unnoted", headers["id"], headers.get("retries") or 0, error=repr(error)[:80])
+            _note_message("unnoted", message.headers, error=repr(error)[:80])
             raise
 
     QoS.append = watched
@@ -207,7 +231,13 @@ def _received(request=None, **_):
 
 
 def _note(event, request, **more):
-    note(event, request.id, request.request_dict.get("retries") or 0, **more)
+    _note_message(event, request.request_dict, **more)
+
+
+def _note_message(event, headers, **more):
+    """A job's tickets have no history of their own: their items are counted."""
+    if "id" in headers and HEADER not in headers:
+        note(event, headers["id"], headers.get("retries") or 0, **more)
 
 
 def _lost(error):
@@ -374,6 +404,7 @@ def _objects():
 
 
 def _prepare() -> None:
+    look_after_jobs_often()
     watch_the_worker()
     watch_the_gate()
     for name in os.environ.get("NAIVE", "").split():

@@ -14,6 +14,7 @@ FIRST, LAST = 0.05, 0.85
 """The part of a run in which faults come: warm before, and time to come to rest after."""
 TASKS_A_FAULT = 125
 FEWEST, MOST = 12, 80
+TASKS_AN_ITEM = 2
 
 ACKS = {"early": 45, "late": 35, "again": 20}
 FORMS = {"": 76, ".retrying": 12, ".failing": 4, ".limited": 8}
@@ -70,6 +71,8 @@ class Plan:
     slots: int
     calls: tuple[Call, ...]
     faults: tuple[Fault, ...]
+    items: int = 0
+    """Of a job that runs beside them; none in the run of plain Celery."""
 
     def text(self) -> str:
         """A page for people: what is published by name, and every fault."""
@@ -77,7 +80,8 @@ class Plan:
         return "\n".join(
             [
                 f"seed {self.seed}: {self.workers} workers of {self.slots} slots ({self.pool}) on "
-                f"{self.broker}, {sum(call.size for call in self.calls)} tasks",
+                f"{self.broker}, {sum(call.size for call in self.calls)} tasks, and a job of "
+                f"{self.items} items",
                 *(f"  {count} × {name}" for name, count in sorted(names.items())),
                 f"{len(self.faults)} faults, by the number of tasks that have ended",
                 *(f"  {fault}" for fault in self.faults),
@@ -98,6 +102,7 @@ def make_plan(seed: int, *, tasks: int, broker: str, pool: str, workers: int | N
         slots,
         tuple(_calls(random, tasks)),
         tuple(_faults(random, tasks, broker, pool, workers)),
+        tasks // TASKS_AN_ITEM,
     )
 
 

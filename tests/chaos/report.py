@@ -26,6 +26,7 @@ def text(outcome: Outcome) -> str:
     name = "plain Celery" if outcome.stock else "celery-fair"
     lines = [
         f"{name}: {outcome.account.line()}",
+        f"{name}: {outcome.job}",
         f"{name}: {outcome.struck} faults in {outcome.seconds:.0f} s",
         *(f"{name}: at rest, {worker}" for worker in outcome.grown),
         *(f"{name}: {failure}" for failure in failures(outcome)[:TOLD]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from tests.apps.chaotic import MOVING_QUEUE
 from tests.chaos import replay
 from tests.chaos.account import Account, Key, Trouble, settle
 from tests.chaos.faults import Step, strike
+from tests.chaos.job import JobRun
 from tests.chaos.plan import Call, Plan
 from tests.chaos.progress import Progress
 from tests.chaos.resting import Probe, complaints, grown, wait_rest
@@ -46,6 +47,7 @@ class Outcome:
     books: replay.Books | None
     seconds: float
     struck: int
+    job: str
 
 
 @dataclass
@@ -66,6 +68,7 @@ class Chaos:
         self.stock = stock
         self.site = Site(plan, folder, stock=stock, naive=naive)
         self.progress = Progress(self.site.journal.path)
+        self.job = JobRun(self.site, replace(plan, items=0) if stock else plan)
         self._calls = deque(plan.calls)
         self._faults = deque(plan.faults)
         self._later: list[Later] = []
@@ -79,6 +82,7 @@ class Chaos:
         try:
             self.site.start()
             before = self._warm_up()
+            self.job.start()
             self._strike_all(begun + seconds)
             self._come_to_rest(before)
             for worker in self.site.workers:
@@ -96,6 +100,7 @@ class Chaos:
             books,
             time.monotonic() - begun,
             self._struck,
+            self.job.line(self.site.journal.entries()),
         )
 
     # --- the run
@@ -106,6 +111,7 @@ class Chaos:
             kind, ack = "ib"[number % 2], ("early", "late", "again")[number % 3]
             name = f"{kind}.{ack}.retrying" if number % 4 == 0 else f"{kind}.{ack}"
             self._publish(Call(f"warm{number:03}", name, 0.05, times=int(number % 4 == 0)))
+        self.job.warm_up()
         self._wait_quiet()
         return [wait_rest(self.site, worker) for worker in self.site.workers]
 
@@ -176,6 +182,8 @@ class Chaos:
             else:
                 worker.wait_for(worker.is_ready, "being ready", timeout=STEP_SECONDS)
         self._wait_quiet()
+        self.job.wait()
+        self._complaints += self.job.complaints(self.site.journal.entries())
         outages = sum(trouble.what.startswith("broker") for trouble in self.site.troubles)
         for worker, probe in zip(self.site.workers, before, strict=True):
             if worker.running:
