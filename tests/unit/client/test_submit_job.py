@@ -436,3 +436,24 @@ def test_failed_items_alone_are_retried_as_often_as_wanted(eager_fair, note):
     (failure,) = job.failures()
     assert (failure.index, failure.times) == (1, 2)
     assert note.seen == ["a", "b"]
+
+
+# Switched off
+
+
+def test_switched_off_jobs_still_run_as_plain_celery_would_run_them(make_app):
+    from tests.unit.client.conftest import take
+
+    app = make_app()
+    fair = Fair(app, enabled=False)
+    fair.jobs._store = MemoryStore()
+
+    @job_task(name="one")
+    def one(n):
+        """Do nothing."""
+
+    job = fair.submit_job(one, [1], tenant="acme", results=True)
+    (ticket,) = take(app)
+    assert (ticket.queue, ticket.header) == ("celery", None)
+    one.apply((), task_id=ticket.headers["id"], headers={"fair_job": job.id})
+    assert job.progress().state == "finished"

@@ -349,3 +349,30 @@ def test_a_ticket_that_came_twice_runs_its_items_once(fair, make, monkeypatch):
         task.apply((), {}, **options)
     assert seen == [0, 1, 2]
     assert outcome(job) == (3, 0)
+
+
+# Giving way
+
+
+def test_a_chunk_that_is_asked_to_yield_leaves_its_rest_to_a_ticket_at_the_front(
+    fair, make, monkeypatch
+):
+    seen, published = [], []
+    publish = running.tickets.publish
+
+    def watch(fair, plan, tickets, *, to_front=False):
+        published.append((len(seen), to_front))
+        return publish(fair, plan, tickets, to_front=to_front)
+
+    monkeypatch.setattr(running.tickets, "publish", watch)
+    monkeypatch.setattr(fair, "should_yield", lambda: len(seen) == 2, raising=False)
+    job = fair.submit_job(make(seen.append), range(5), chunk_items=5, backlog=1)
+    assert seen == list(range(5))
+    assert published[1:] == [(2, True)]
+    assert job.progress().yields == 1
+
+
+def test_the_last_item_of_a_chunk_is_not_followed_by_a_yield(fair, make, monkeypatch):
+    monkeypatch.setattr(fair, "should_yield", lambda: True, raising=False)
+    job = fair.submit_job(make(lambda n: n), range(3), chunk_items=1)
+    assert (job.progress().done, job.progress().yields) == (3, 0)
