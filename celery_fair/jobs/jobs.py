@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from celery_fair.errors import StateAway
@@ -28,6 +27,7 @@ class Jobs:
     def __init__(self, fair: Fair) -> None:
         self.fair = fair
         self._store: JobStore | None = None
+        self._let_go: Callable[[], None] = _nothing
         #: Chunks that are to run here, where an app's tasks do (``task_always_eager``).
         self.eager: deque[tuple[Any, dict[str, Any]]] = deque()
 
@@ -43,13 +43,17 @@ class Jobs:
             from celery_fair.jobs.memory_store import MemoryStore
 
             return MemoryStore()
-        redis_store = import_module("celery_fair.jobs.redis_store")
-        store: JobStore = redis_store.RedisStore.of(self.fair)
+        from celery_fair.jobs.redis_store import RedisStore
+
+        store = RedisStore.of(self.fair)
+        self._let_go = store.disconnect
         return store
 
     def close(self) -> None:
-        """Forget the store, whose connection is the state's."""
+        """Let go of the store."""
         self._store = None
+        self._let_go()
+        self._let_go = _nothing
 
     # -- submitting
 
@@ -120,3 +124,7 @@ class Jobs:
     def list(self, start: int = 0, count: int = 50) -> Sequence[Progress]:
         """Return jobs, the newest first."""
         return self.store.list(start, count)
+
+
+def _nothing() -> None:
+    """There is no connection to let go of."""
