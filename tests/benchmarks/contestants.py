@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from fair import FairContestant
 from mixed_load.contestant import WorkerCommand
+from mixed_load.stock import Stock, stock_contestant
 
 
 @dataclass(frozen=True)
@@ -26,3 +27,25 @@ fair = FairContestant()
 fair_reserve_1 = replace(fair, name="fair_reserve_1", settings={"reserve": 1})
 fair_reserve_2 = replace(fair, name="fair_reserve_2", settings={"reserve": 2})
 fleet = Fleet()
+
+
+@dataclass(frozen=True)
+class Pieces(FairContestant):
+    """Batch tasks of many short pieces (`pieces_app`), with or without yielding between them."""
+
+    name: str = "pieces"
+    app_module: str = "tests.benchmarks.pieces_app"
+    yields: bool = True
+
+
+class PiecesStock(Stock):
+    """The same tasks on plain Celery."""
+
+    app_module = "tests.benchmarks.pieces_app"
+
+
+pieces = Pieces()
+pieces_whole = Pieces(name="pieces_whole", yields=False)
+pieces_whole_reserve_0 = replace(pieces_whole, name="whole_reserve_0", settings={"reserve": 0})
+pieces_reserve_0 = Pieces(name="pieces_reserve_0", settings={"reserve": 0})
+pieces_fifo = PiecesStock(**vars(stock_contestant("fifo")))

@@ -78,6 +78,11 @@ RUNS = (
     Run("llm", "mixed", (RESERVED, "fair", "fair_reserve_1"), (DEDICATED,), "llm"),
     Run("fleet", "mixed", (FIFO, "fleet"), (IDEAL,), "steady"),
     Run("quiet", "quiet", ("fair",)),
+    Run(
+        "pieces",
+        "pieces",
+        ("pieces_fifo", "pieces_whole_reserve_0", "pieces_whole", "pieces", "pieces_reserve_0"),
+    ),
     Run("noop", "noop", (FIFO, "fair"), alone=True),
     Run("idle", "idle", ("stock", "fair"), alone=True),
 )
@@ -143,6 +148,24 @@ FIGURES = (
             batch_share_at_least("fleet", 0.2),
             rate_within("fleet", 0.7, FIFO),
             nothing_lost("fleet"),
+        ),
+    ),
+    Figure(
+        "pieces",
+        "pieces of 0.1 s, pieces",
+        (
+            p95_at_most("pieces", 0.2),
+            rate_within("pieces", 0.97, "pieces_whole"),
+            nothing_lost("pieces"),
+        ),
+    ),
+    Figure(
+        "pieces",
+        "pieces of 0.1 s, pieces_reserve_0",
+        (
+            p95_at_most("pieces_reserve_0", 0.2),
+            rate_within("pieces_reserve_0", 0.98, "pieces_fifo"),
+            nothing_lost("pieces_reserve_0"),
         ),
     ),
     Figure("quiet", "nothing interactive for two minutes", (slots_filled("fair", 0.98),)),

@@ -125,6 +125,23 @@ def _quiet(cell: Cell, options: Options, server: OwnServer, folder: Path) -> dic
     return {"load": document["load"], "contestants": {"fair": {**pooled, "rounds": rounds}}}
 
 
+def _pieces(cell: Cell, options: Options, server: OwnServer, folder: Path) -> dict[str, Any]:
+    document = _run_ruler(
+        "tests.benchmarks.pieces",
+        f"--contestants={','.join(map(_spec, cell.run.contestants))}",
+        f"--rounds={options.rounds}",
+        f"--pool={cell.pool}",
+        *options.arguments("duration", "warmup", "grace"),
+        server=server,
+        folder=folder,
+    )
+    found = document["contestants"]
+    return {
+        "load": document["load"],
+        "contestants": {name: found[_spec(name)]["pooled"] for name in cell.run.contestants},
+    }
+
+
 def _idle(cell: Cell, options: Options, server: OwnServer, folder: Path) -> dict[str, Any]:
     seconds = options.overrides.get("duration", DURATION_SECONDS)
     rounds: dict[str, list[dict[str, Any]]] = {name: [] for name in cell.run.contestants}
@@ -140,11 +157,11 @@ def _idle(cell: Cell, options: Options, server: OwnServer, folder: Path) -> dict
     return {"load": {"duration": seconds}, "contestants": contestants}
 
 
-_MEASURES = {"mixed": _mixed, "noop": _noop, "quiet": _quiet, "idle": _idle}
+_MEASURES = {"mixed": _mixed, "noop": _noop, "quiet": _quiet, "pieces": _pieces, "idle": _idle}
 
 
 def _spec(name: str) -> str:
-    return f"{OURS}{name}" if name.startswith(("fair", "fleet")) else name
+    return f"{OURS}{name}" if name.startswith(("fair", "fleet", "pieces")) else name
 
 
 def _run_ruler(module: str, *arguments: object, server: OwnServer, folder: Path) -> dict[str, Any]:
