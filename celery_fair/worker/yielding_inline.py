@@ -12,6 +12,7 @@ from celery_fair.policy.kinds import BATCH, INTERACTIVE
 from celery_fair.policy.yields import Candidate, choose
 from celery_fair.worker import internals
 from celery_fair.worker.links import TIMEOUT_SECONDS, Answer, Link
+from celery_fair.worker.slots import Slot
 
 if TYPE_CHECKING:
     from celery_fair.worker.scheduler import Scheduler
@@ -45,7 +46,7 @@ class InlineAsking:
         self._link: InlineLink | None = None
         self._next_at = 0.0
 
-    def __call__(self, setup_seconds: float) -> bool:
+    def __call__(self) -> bool:
         """Whether the task should yield; looks at the broker now and then, for half a millisecond.
 
         Of several such workers each looks for itself, and sees the same tasks; as many yield as
@@ -56,9 +57,11 @@ class InlineAsking:
             return False
         self._next_at = now + LOOK_SECONDS
         scheduler, slots = self._scheduler, list(self._scheduler.dispatcher.slots)
+        if not scheduler.pool.is_running():
+            return True  # a signal has come, and the loop will know of it when this task has ended
         if not slots or slots[0].kind != BATCH or not scheduler.switching.enforcing:
             return False
-        one = Candidate(slots[0], now - slots[0].started_at, setup_seconds)
+        one = Candidate(slots[0], now - slots[0].started_at, self._setup_seconds(slots[0]))
         if not scheduler.asking.rules().may_be_asked(one):
             return False
         waiting = len(scheduler.lanes[INTERACTIVE].held) + self._ready(now)
@@ -66,6 +69,10 @@ class InlineAsking:
         if not choose(demand, [one], scheduler.asking.rules()).ask:
             return False
         return self._draw() * scheduler.measuring.fleet_workers < waiting
+
+    def _setup_seconds(self, slot: Slot) -> float:
+        cells = self._scheduler.asking.board.in_use(1)
+        return max(cells[0].entered_at - slot.started_at, 0.0) if cells else 0.0
 
     def _ready(self, now: float) -> int:
         try:

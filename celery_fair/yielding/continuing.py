@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from billiard.exceptions import SoftTimeLimitExceeded
 from celery.utils.functional import maybe_list
 
+from celery_fair.errors import FairError
 from celery_fair.headers import NAME
 from celery_fair.moments import epoch_of
 from celery_fair.publish import running_header
@@ -42,10 +43,11 @@ def publish(fair: Fair, run: Run, saved: Mapping[str, Any]) -> bool:
         raise
     except Exception as error:
         logger.warning(
-            "celery-fair: %s[%s] could not yield, and goes on in its slot: %r",
+            "celery-fair: %s[%s] could not yield, and goes on in its slot: %s",
             task.name,
             request.id,
-            error,
+            # Others may show what they could not send.
+            error if isinstance(error, FairError) else type(error).__name__,
         )
         return False
     logger.debug("celery-fair: %s[%s] yielded; it waits to go on", task.name, request.id)

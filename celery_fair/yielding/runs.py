@@ -39,56 +39,37 @@ class Run:
     """What this run started with, how far it has come, and whether it is asked to yield."""
 
     __slots__ = (
-        "_at",
-        "_began_at",
-        "_board",
-        "_bytes",
-        "_cell",
-        "_looks",
-        "_not_before",
-        "_number",
-        "_owned",
-        "_setup_seconds",
-        "checked",
-        "places",
-        "request",
-        "state",
-        "task",
+        "_at", "_board", "_bytes", "_cell", "_looks", "_not_before", "_owned", "_setup_seconds",
+        "checked", "number", "places", "request", "runs", "state", "task",
     )  # fmt: skip
 
-    def __init__(
-        self,
-        board: Board | None,
-        task: Any,
-        request: Any,
-        looks: Callable[[float], bool] | None = None,
-    ) -> None:
+    def __init__(self, runs: Runs, task: Any, request: Any) -> None:
+        self.runs = runs
         self.task = task
         self.request = request
-        self._board = board
-        self._number = 0
-        self._cell: int | None = None
-        self._owned = False
-        self._looks = looks
-        self._began_at = monotonic() if looks is not None else 0.0
-        self.checked = False
-        """Whether a state of this run was found to be one that can be saved."""
+        self.number = 0
+        """In its cell, once it has used what can yield: until then a run costs next to nothing."""
 
     def enter(self) -> None:
-        """Use the cell: what calls this can yield from now on. The first use reads the header."""
-        saved = decode(self.request.headers)
-        self.state: tuple[Any] | None = (saved["state"],) if "state" in saved else None
-        self.places = Places(saved.get("loops"))
-        self._not_before = self._setup_seconds = 0.0
-        self._at, self._bytes, self._number = 0, _NO_CELL, 1
-        board = self._board
-        index = None if board is None else self._take(board)
+        """Say that it can yield from now on, and read what it starts with."""
+        request, runs = self.request, self.runs
+        self._at, self._bytes, self.number = 0, _NO_CELL, 1
+        self._board, self._looks, self._cell = None, None, None
+        self._not_before, self.checked, self._owned = 0.0, False, False
+        has_message = runs.enabled and not (request.called_directly or request.is_eager)
+        self.start_with(decode(request.headers) if has_message else {})
+        self._board = board = runs.board
+        index = self._take(board) if has_message and board is not None else None
         if board is None or index is None:
             return
-        self._cell = index
-        self._setup_seconds = monotonic() - self._began_at
+        self._cell, self._looks = index, runs.looks
         self._at, self._bytes = board.at(index), board.bytes
-        self._number = board.enter(index, digest_of(self.request.id), monotonic())
+        self.number = board.enter(index, digest_of(request.id), monotonic())
+
+    def start_with(self, saved: Mapping[str, Any]) -> None:
+        """Be where an earlier run was when it yielded."""
+        self.state: tuple[Any] | None = (saved["state"],) if "state" in saved else None
+        self.places = Places(saved.get("loops"))
 
     def _take(self, board: Board) -> int | None:
         number = getattr(current_process(), "index", None)
@@ -99,15 +80,18 @@ class Run:
 
     def is_asked(self) -> bool:
         """Whether it should yield: the comparison of two bytes, but for the first time."""
-        if not self._number:
+        if not self.number:
             self.enter()
-        if self._bytes[self._at] == self._number:
+        if self._bytes[self._at] == self.number:
             return True
-        return self._looks is not None and self._looks(self._setup_seconds)
+        if self._looks is None or not self._looks():
+            return False
+        self._bytes[self._at] = self.number  # it is: until it has yielded
+        return True
 
     def entered(self) -> Run:
         """This, as one that can yield."""
-        if not self._number:
+        if not self.number:
             self.enter()
         return self
 
@@ -139,12 +123,11 @@ class Run:
 
     def go_on(self, saved: Mapping[str, Any]) -> None:
         """It could not yield after all, and is called anew in its slot, from where it was."""
-        self.state = (saved["state"],) if "state" in saved else None
-        self.places = Places(saved.get("loops"))
+        self.start_with(saved)
         self._not_before = monotonic() + AGAIN_SECONDS
 
     def leave(self) -> None:
-        """It has ended."""
+        """It has ended, and had used what can yield."""
         board, cell = self._board, self._cell
         if board is not None and cell is not None:
             self._cell = None
@@ -160,14 +143,14 @@ class Runs:
         self._fair = fair
         self.board: Board | None = None
         """Where this worker asks; None in all other processes, and where it only observes."""
-        self.looks: Callable[[float], bool] | None = None
+        self.looks: Callable[[], bool] | None = None
         self.enabled = False
 
-    def open(self, board: Board, looks: Callable[[float], bool] | None = None) -> None:
-        """This process is a worker: have its tasks called by way of `call`, before it forks.
+    def open(self, board: Board, looks: Callable[[], bool] | None = None) -> None:
+        """This process is a worker: have its tasks called by way of `bounded`, before it forks.
 
-        ``looks`` is for a worker that can't while a task runs: the task calls it, with the seconds
-        that it took to set up, and is told whether to yield.
+        ``looks`` is for a worker that can't while a task runs: the task calls it, and is told
+        whether to yield.
         """
         self.board, self.looks, self.enabled = board, looks, True
         for task in self._fair.app.tasks.values():
@@ -181,48 +164,47 @@ class Runs:
         self.board = None
         logging.getLogger(TRACER).removeFilter(is_news)
 
+    def call(self, task: Any, body: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Call ``body``, which does the work of a task's message in its stead, as one run."""
+        return self.bounded(task, body)(*args, **kwargs)
+
     def bounded(self, task: Any, body: Callable[..., Any]) -> Callable[..., Any]:
         """Return a task's function with the end of its yielding around it."""
 
+        requests = task.request_stack
+
         @functools.wraps(body)
         def fair_run(*args: Any, **kwargs: Any) -> Any:
-            return self.call(task, body, args, kwargs)
+            run = Run(self, task, requests.top)
+            token = running.set(run)
+            try:
+                return body(*args, **kwargs)
+            except Yielding as yielding:
+                return self._end(yielding, run, body, args, kwargs)
+            finally:
+                running.reset(token)
+                if run.number:
+                    run.leave()
 
         fair_run.fair_run = True  # type: ignore[attr-defined]
         return fair_run
 
-    def call(self, task: Any, body: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """Run a task; raises `GaveWay` if it yields.
+    def _end(
+        self, yielding: Yielding, run: Run, body: Callable[..., Any], args: Any, kwargs: Any
+    ) -> Any:
+        """Publish the continuation of a run that yields, and raise `GaveWay`.
 
-        Its continuation is published when it has been left, so that its ``finally`` blocks have
-        run, and a lock that it had is free. If that fails, it is called again here, with what it
-        has saved: it keeps its slot, and goes on.
+        It has been left by now: its ``finally`` blocks have run, and a lock that it had is free. If
+        publishing fails, it is called again here, with what it has saved: it keeps its slot, and
+        goes on.
         """
-        request = task.request
-        if not self.enabled or request.called_directly or request.is_eager:
-            run = None
-        else:
-            run = Run(self.board, task, request, self.looks)
-        token = running.set(run)
-        try:
-            return (
-                body(*args, **kwargs)
-                if run is None
-                else self._until_yielded(run, body, args, kwargs)
-            )
-        finally:
-            running.reset(token)
-            if run is not None:
-                run.leave()
-
-    def _until_yielded(self, run: Run, body: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         while True:
+            if yielding.run is not run:
+                raise yielding
+            if publish(self._fair, run, yielding.saved):
+                raise GaveWay from None
+            run.go_on(yielding.saved)
             try:
                 return body(*args, **kwargs)
-            except Yielding as yielding:
-                if yielding.run is not run:
-                    raise
-                saved = yielding.saved
-            if publish(self._fair, run, saved):
-                raise GaveWay
-            run.go_on(saved)
+            except Yielding as again:
+                yielding = again

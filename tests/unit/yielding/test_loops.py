@@ -26,20 +26,24 @@ class Task:
         self.headers = {}
         self.runs = 0
         self.board = Board(1)
+        self.worker = SimpleNamespace(enabled=True, board=self.board, looks=None)
         self.asks = set()
         """Before which looks it is asked, counted over all runs."""
         self.looks = 0
 
     def run_once(self):
-        request = SimpleNamespace(headers=self.headers, id="an-id")
-        run = Run(self.board, None, request)
+        request = SimpleNamespace(
+            headers=self.headers, id="an-id", called_directly=False, is_eager=False
+        )
+        run = Run(self.worker, None, request)
         token = running.set(run)
         self.runs += 1
         try:
             return self.function()
         finally:
             running.reset(token)
-            run.leave()
+            if run.number:
+                run.leave()
 
     def look(self):
         """Called by the function under test before each point at which it may yield."""
