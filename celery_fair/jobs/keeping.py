@@ -37,9 +37,6 @@ MAX_TEXT: Final = 500
 MAX_NAME: Final = 200
 """Characters that are kept of a failure's class."""
 
-LEARNING: Final = 0.3
-"""The weight of the latest chunk in the measured time per item."""
-
 TOO_MANY: Final = "%d of the %d items finished since it was started or resumed have failed"
 FULL: Final = "%d failed items are kept, and no more can be: retry those, or resume to keep more"
 

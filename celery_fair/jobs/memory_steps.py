@@ -10,6 +10,7 @@ from celery_fair.jobs import keeping
 from celery_fair.jobs.memory_job import FailedItem, Held, MemoryJob, Piece, Waiting
 from celery_fair.jobs.progress import FINISHED, FINISHED_WITH_FAILURES, PAUSED, RUNNING
 from celery_fair.jobs.store import Claim, Due, Failed, Nothing, Report, Reported
+from celery_fair.policy.chunks import item_seconds as learned_seconds
 from celery_fair.policy.job_failures import too_many
 from celery_fair.policy.job_pace import BUCKETS, bucket_of
 
@@ -35,7 +36,7 @@ def count(job: MemoryJob, held: Held, report: Report, now: float) -> int:
             _succeed(job, index, report.results.get(index))
         _finished(job, index, now)
     if finished:
-        _measure(job, report.seconds / report.count, len(finished), now)
+        _measure(job, len(finished), report.seconds / report.count, now)
     return len(finished)
 
 
@@ -68,12 +69,11 @@ def _finished(job: MemoryJob, index: int, now: float) -> None:
         job.first_at = now
 
 
-def _measure(job: MemoryJob, seconds: float, finished: int, now: float) -> None:
+def _measure(job: MemoryJob, finished: int, item_seconds: float, now: float) -> None:
     bucket = bucket_of(now)
     job.counts = {key: value for key, value in job.counts.items() if key > bucket - BUCKETS}
     job.counts[bucket] = job.counts.get(bucket, 0) + finished
-    before = seconds if job.item_seconds is None else job.item_seconds
-    job.item_seconds = before + keeping.LEARNING * (seconds - before)
+    job.item_seconds = learned_seconds(job.item_seconds, 1, item_seconds)
 
 
 def settle(job: MemoryJob, now: float) -> list[Due]:

@@ -39,8 +39,9 @@ local function measure(seconds, count)
   local number, before = string.match(meta[field] or '', '^(%d+):(%d+)$')
   if tonumber(number) ~= bucket then before = 0 end
   put(field, text(bucket) .. ':' .. text(before + count))
-  local mean = tonumber(meta.item_seconds) or seconds
-  put('item_seconds', string.format('%.17g', mean + LEARNING * (seconds - mean)))
+  local known = tonumber(meta.item_seconds)
+  if known and seconds < known then seconds = (known + seconds) / 2 end
+  put('item_seconds', string.format('%.17g', seconds))
 end
 local function calls_for(name)
   if not string.find(meta.calls, ',' .. name .. ',', 1, true) then return {} end

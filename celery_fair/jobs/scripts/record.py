@@ -19,14 +19,13 @@ _CONSTANTS: Final = {
     "ANSWER": int(keeping.ANSWER_SECONDS * 1000),
     "KEPT_FAILURES": keeping.KEPT_FAILURES,
     "LOSSES": keeping.LOSSES,
-    "LEARNING": keeping.LEARNING,
     "BUCKET": int(BUCKET_SECONDS * 1000),
     "BUCKETS": BUCKETS,
     "BLOCK": RESULTS_IN_BLOCK,
 }
 
 
-def constants(values: dict[str, int | float]) -> str:
+def constants(values: dict[str, int]) -> str:
     """The values as locals of Lua."""
     return "".join(f"local {name} = {value!r}\n" for name, value in values.items())
 

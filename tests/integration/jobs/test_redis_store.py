@@ -31,4 +31,4 @@ def test_redis_answers_as_memory_does_whatever_is_asked(client, state):
             kept = RedisStore(state, now=lambda: self.now, make_id=self.ids())
             return [self.memory(), kept]
 
-    run_state_machine_as_test(Lockstep, settings=settings(max_examples=60, stateful_step_count=40))
+    run_state_machine_as_test(Lockstep, settings=settings(max_examples=30, stateful_step_count=40))

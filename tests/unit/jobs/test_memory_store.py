@@ -7,4 +7,4 @@ from hypothesis import settings
 from tests.jobs.machine import JobMachine
 
 TestMemoryStore = JobMachine.TestCase
-TestMemoryStore.settings = settings(max_examples=150, stateful_step_count=60)
+TestMemoryStore.settings = settings(max_examples=80, stateful_step_count=50)
