@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from celery_fair import Fair
+from tests.apps import mixed
 from tests.brokers.waiting import wait_until
 from tests.flower.facts import facts, histogram, kind
+from tests.unit.jobs.kept import keep, work
 
 HOSTILE = "<script>alert(1)</script>\"'&<img src=x onerror=alert(2)>@evil"
 CHECKS = (Path(__file__).parents[1] / "flower" / "checks.js").read_text(encoding="utf-8")
@@ -148,3 +151,34 @@ def test_a_hidden_tab_asks_for_nothing(start_flower, open_page):
     assert sum(url.endswith("/fair/data") for url in page.asked) <= before
     page.evaluate(HIDE, False)
     page.locator("#fair-live[data-state=live]").wait_for()
+
+
+def test_jobs_are_shown_without_any_worker_as_text_whatever_their_names_hold(
+    start_flower, open_page, broker
+):
+    app = mixed.make_app(broker)
+    store = Fair.of(app).jobs.store
+    keep(store, "nightly", 200, task="shop.summarize", chunk_items=50)
+    work(store, "nightly", 50, failing=3)
+    keep(store, "evil", 3, task=HOSTILE)
+    store.pause("evil", HOSTILE)
+    flower = start_flower()
+    for theme, width in (("light", 375), ("dark", 1600)):
+        page = open_page(f"{flower.url}/fair", theme=theme, width=width)
+        nightly = page.get_by_role("row", name="nightly")
+        nightly.wait_for()
+        assert "▶ running" in nightly.inner_text()
+        assert "47 of 200 (23 %)" in nightly.inner_text().replace("\N{NO-BREAK SPACE}", " ")
+        assert page.locator("#fair-jobs .fair-progress-done").nth(1).get_attribute("style") == (
+            "width:23.5%"
+        )
+        evil = page.get_by_role("row", name="evil").first.inner_text()
+        assert evil.count(HOSTILE) == 2
+        assert page.locator(".fair script, .fair img").count() == 0
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.evaluate(f"({CHECKS})()") == [], (theme, width)
+    page.locator("#fair-jobs-panel").get_by_role(
+        "region", name="Jobs"
+    ).focus()  # it scrolls, so a key must get there
+    assert page.evaluate("document.activeElement.contains(document.getElementById('fair-jobs'))")
+    app.close()
