@@ -7,12 +7,15 @@ import os
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from unittest.mock import ANY
 
 import pytest
 from celery.bin.base import CLIContext
 from celery.worker.control import Panel
 from click.testing import CliRunner
 
+from celery_fair import Fair
 from celery_fair.cli import fair
 from celery_fair.cli.examples import EXAMPLES
 from tests.apps import mixed
@@ -20,6 +23,7 @@ from tests.brokers.broker import Broker
 from tests.brokers.redis import RedisServer
 from tests.brokers.waiting import wait_until
 from tests.nodes.worker import ROOT, WorkerProcess
+from tests.unit.jobs.kept import keep
 
 APP = "tests.apps.mixed"
 #: What Celery's panel has of ours, in this process as in any that runs `celery`.
@@ -156,6 +160,27 @@ def test_an_example_of_the_help_is_what_comes_today(command, site, monkeypatch):
     app.close()
     now = shape(done.stdout)
     assert [line for line in shape(example) if line not in now] == [], done.output
+
+
+# Jobs, which the state's Redis keeps
+
+
+def test_a_job_is_paused_seen_and_cancelled_while_somebody_watches_it(celery, site):
+    app = mixed.make_app(site)
+    job = Fair.of(app).job("nightly")
+    keep(Fair.of(app).jobs.store, "nightly", 7)
+    paused = celery("fair", "job", "pause", "night", "--reason", "model is down")
+    assert "running → paused (model is down, by " in paused.stdout, paused.stderr
+    assert json.loads(celery("fair", "job", "show", "n", "--json").stdout) == {
+        **job.progress().as_dict(), "asked_at": ANY,
+    }  # fmt: skip
+    with ThreadPoolExecutor(1) as others:
+        watched = others.submit(celery, "fair", "job", "watch", "nightly", "-i", "0.2", "--json")
+        job.cancel("enough")
+        done = watched.result(30)
+    app.close()
+    assert done.returncode == 3, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1])["state"] == "cancelled"
 
 
 # Into pipes
