@@ -29,9 +29,9 @@ from django.http import (
 from django.urls import path
 
 from celery_fair import Fair
-from celery_fair.integrations.django import batch_view, interactive_view
+from celery_fair.integrations.django import interactive_view, jobs_urls
 from example_project import service
-from example_project.streams import events, summaries
+from example_project.streams import events
 
 if not settings.configured:
     settings.configure(
@@ -77,15 +77,6 @@ def stream(request: HttpRequest, task_id: UUID) -> StreamingHttpResponse:
     return StreamingHttpResponse(found, content_type="text/event-stream", headers=headers)
 
 
-def summaries_view(request: HttpRequest) -> JsonResponse:
-    return summarize(request) if request.method == "POST" else JsonResponse(summaries())
-
-
-@batch_view
-def summarize(request: HttpRequest) -> JsonResponse:
-    return JsonResponse(service.summarize(sent(request)), status=202)
-
-
 def status(request: HttpRequest) -> JsonResponse:
     return JsonResponse(workers.get())
 
@@ -113,8 +104,8 @@ urlpatterns = [
     path("ask", ask),
     path("ask/<uuid:task_id>", answer),
     path("ask/<uuid:task_id>/stream", stream),
-    path("summaries", summaries_view),
     path("status", status),
+    *jobs_urls(fair, "jobs", **service.JOBS),
 ]
 
 if __name__ == "__main__":

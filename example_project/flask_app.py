@@ -15,9 +15,9 @@ from celery import Celery
 from flask import Flask, Response, request, send_file
 
 from celery_fair import Fair
-from celery_fair.integrations.flask import FairFlask, batch_view, interactive_view
+from celery_fair.integrations.flask import FairFlask, interactive_view, jobs_blueprint
 from example_project import service
-from example_project.streams import events, summaries
+from example_project.streams import events
 
 celery_app = Celery(
     "documents",
@@ -32,6 +32,7 @@ logging.getLogger("werkzeug").setLevel(logging.WARNING)  # a line a request hide
 
 app = Flask(__name__)
 FairFlask(fair).init_app(app)
+app.register_blueprint(jobs_blueprint(fair, **service.JOBS), url_prefix="/jobs")
 
 
 @app.get("/")
@@ -54,17 +55,6 @@ def answer(task_id: UUID) -> dict[str, Any]:
 def stream(task_id: UUID) -> Response:
     found = events(str(task_id), request.headers.get("Last-Event-ID"))
     return Response(found, mimetype="text/event-stream", headers={"Cache-Control": "no-cache"})
-
-
-@app.post("/summaries")
-@batch_view
-def summarize() -> tuple[dict[str, Any], int]:
-    return service.summarize(sent()), 202
-
-
-@app.get("/summaries")
-def progress() -> dict[str, int]:
-    return summaries()
 
 
 @app.get("/status")

@@ -20,6 +20,7 @@ import httpx
 SERVICE_URL = os.environ.get("SERVICE_URL", "http://127.0.0.1:5000")
 EVERY_SECONDS = 60.0
 PEOPLE = 64
+SUMMARIZE = "example_project.tasks.summarize_document"
 
 
 class Load:
@@ -50,7 +51,8 @@ class Load:
     def pile(self) -> None:
         """Send a pile of documents."""
         with contextlib.suppress(httpx.HTTPError):
-            reply = self.client.post("/summaries", json={"documents": self.options.pile})
+            pile = {"task": SUMMARIZE, "items": list(range(self.options.pile))}
+            reply = self.client.post("/jobs", json=pile)
             self.note("piles refused" if reply.status_code == 429 else "piles taken")
 
     def note(self, what: str, wait_seconds: float | None = None) -> None:

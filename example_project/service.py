@@ -8,20 +8,23 @@ from threading import Lock
 from time import monotonic
 from typing import Any
 
-from celery import Celery, group
+from celery import Celery
 from celery.result import AsyncResult
 
-from example_project.streams import count_summaries, summaries
-from example_project.tasks import answer, summarize_document
+from example_project.tasks import answer
 
 PAGE = Path(__file__).with_name("page.html")
 FAIR = {
     "batch_share": 0.2,
     "interactive_max_backlog": 40,  # what the workers answer in about half a minute
-    "batch_max_backlog": 250,
+    "batch_max_backlog": 100,
     "interactive_timeout_seconds": 30,  # nobody looks at the page for longer
 }
-MOST_DOCUMENTS = 1000
+JOBS = {
+    "tasks": ["example_project.tasks.summarize_document"],
+    "actions": ["retry", "cancel"],
+    "max_items": 1000,
+}
 MOST_LETTERS = 500
 
 
@@ -51,16 +54,6 @@ def answer_of(app: Celery, task_id: str) -> dict[str, Any]:
     """What has become of a question."""
     found = AsyncResult(task_id, app=app)
     return {"state": found.state, "answer": found.result if found.successful() else None}
-
-
-def summarize(asked: Any) -> dict[str, Any]:
-    """Take ``{"documents": n}``: all of them are queued, or none."""
-    count = asked.get("documents") if isinstance(asked, dict) else None
-    if type(count) is not int or not 0 < count <= MOST_DOCUMENTS:
-        raise BadRequest(f"documents: expected a number from 1 to {MOST_DOCUMENTS}")
-    group(summarize_document.s(number) for number in range(count)).delay()
-    count_summaries(asked=count)
-    return summaries()
 
 
 class Status:

@@ -44,15 +44,3 @@ def events(task_id: str, after: str | None = None) -> Iterator[str]:
                 if said["event"] in LAST:
                     return
         yield ": still here\n\n"  # or a proxy takes the connection for dead
-
-
-def count_summaries(**more: int) -> None:
-    """Add to what was asked for, is done, or has failed."""
-    for name, number in more.items():
-        store.hincrby("summaries", name, number)
-
-
-def summaries() -> dict[str, int]:
-    """How many were asked for, are done, and have failed."""
-    counted = store.hgetall("summaries")
-    return {name: int(counted.get(name, 0)) for name in ("asked", "done", "failed")}

@@ -5,15 +5,16 @@ from __future__ import annotations
 import functools
 import json
 import os
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import httpx
 from celery import Task
 
-from celery_fair import QueueTimeout, fair_task
+from celery_fair import QueueTimeout, fair_task, job_task
 from celery_fair.integrations.httpx import FairTransport
-from example_project.streams import count_summaries, say
+from example_project.streams import say
 
 MODEL_URL = os.environ.get("MODEL_URL", "http://127.0.0.1:8001")
 
@@ -34,13 +35,6 @@ class Watched(Task):
         say(task_id, "failed", source=sources.get(type(exc), "task"))
 
 
-class Counted(Task):
-    """A task of a pile, which is done with when each has ended somehow."""
-
-    def on_failure(self, *_: Any) -> None:
-        count_summaries(failed=1)
-
-
 @fair_task(kind="interactive", bind=True, base=Watched, max_retries=5)
 def answer(self: Task, question: str) -> str:
     """Answer a question, a word at a time: someone reads along."""
@@ -57,14 +51,16 @@ def answer(self: Task, question: str) -> str:
     return text
 
 
-@fair_task(
-    kind="batch", base=Counted, autoretry_for=(ModelBusy,), retry_backoff=True, max_retries=None
-)
+@job_task
 def summarize_document(document: int) -> str:
-    """Summarize a document; it may take until tonight."""
-    text = "".join(ask_model(f"Summarize document {document}", tokens=60))
-    count_summaries(done=1)
-    return text
+    """Summarize one document of a pile; it may take until tonight."""
+    prompt = f"Summarize document {document}"
+    for _ in range(5):
+        try:
+            return "".join(ask_model(prompt, tokens=60))
+        except ModelBusy as busy:
+            time.sleep(busy.retry_after_seconds)
+    return "".join(ask_model(prompt, tokens=60))
 
 
 def ask_model(prompt: str, tokens: int) -> Iterator[str]:

@@ -139,18 +139,22 @@ def flood_and_ask(browser):
     """In one queue the answer would come after all of the documents."""
     browser.get_by_label("Documents").fill("200")
     browser.get_by_role("button", name="Summarize").click()
-    browser.get_by_text("Queued.").wait_for()
+    browser.get_by_text("Taken.").wait_for()
     browser.locator("#bar i.batch").first.wait_for()
     browser.get_by_label("Your question").fill("Am I first?")
     browser.get_by_role("button", name="Ask").click()
     browser.get_by_text("complete after").wait_for(timeout=20_000)
     assert browser.locator("#answer").inner_text().startswith("I am a stand-in")
-    counted = json.loads(read(f"{browser.url}summaries"))
-    assert counted["asked"] == 200
-    assert counted["done"] < 100
+    (job,) = jobs(browser)
+    assert (job["total"], job["state"]) == (200, "running")
+    assert job["done"] < 100
     browser.wait_for_function(  # and batch goes on
-        f"parseInt(document.getElementById('progress-text').textContent) > {counted['done']}"
+        f"parseInt(document.querySelector('#jobs span').textContent) > {job['done']}"
     )
+
+
+def jobs(browser):
+    return json.loads(read(f"{browser.url}jobs"))["jobs"]
 
 
 def ask_for_more_than_may_wait(browser):
@@ -159,7 +163,7 @@ def ask_for_more_than_may_wait(browser):
     refused = browser.locator("#batch-note", has_text="Not taken: too much is waiting already")
     refused.wait_for()
     assert re.search(r"Nothing was started\. Try again in \d+ s\.", refused.inner_text())
-    assert json.loads(read(f"{browser.url}summaries"))["asked"] == 200
+    assert len(jobs(browser)) == 1
 
 
 def fill(url, others):

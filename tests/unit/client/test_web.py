@@ -225,19 +225,26 @@ import fakeredis
 from example_project import streams
 streams.store = fakeredis.FakeRedis(decode_responses=True)
 
+from celery_fair import Fair
+from celery_fair.jobs.memory_store import MemoryStore
+Fair.of(celery_app).jobs._store = MemoryStore()
+SUMMARIZE = "example_project.tasks.summarize_document"
+
 def post(path, asked):
     return client.post(path, data=json.dumps(asked), content_type="application/json").status_code
 
 in_a_thread(lambda: post("/ask", {"question": "why"}))
 print(*published(celery_app), sep="\\n")
-assert post("/summaries", {"documents": 2}) == 202
+assert post("/jobs", {"task": SUMMARIZE, "items": [0, 1]}) == 202
 print(*published(celery_app), sep="\\n")
-for nothing in ({}, [], {"question": ""}, {"question": "y" * 501}, {"documents": True}):
-    assert post("/ask", nothing) == post("/summaries", nothing) == 400, nothing
+for nothing in ({}, [], {"question": ""}, {"question": "y" * 501}, {"task": "answer"}):
+    assert post("/ask", nothing) == post("/jobs", nothing) == 400, nothing
 assert client.post("/ask", data="question=why", content_type="text/plain").status_code == 400
 assert client.post("/ask", data="{", content_type="application/json").status_code == 400
-assert json.loads(read("/summaries")) == {"asked": 2, "done": 0, "failed": 0}
+(job,) = json.loads(read("/jobs"))["jobs"]
+assert (job["task"], job["total"], job["done"]) == (SUMMARIZE, 2, 0), job
 
+import time
 import httpx
 from example_project import service, tasks
 
@@ -246,10 +253,11 @@ def model_answers(status):
     made = httpx.Client(base_url="http://m", transport=transport)
     tasks.model = lambda: made
 
-model_answers(500)
-tasks.summarize_document.apply((7,))
-assert json.loads(read("/summaries")) == {"asked": 2, "done": 0, "failed": 1}
 model_answers(429)
+pauses = []
+tasks.time.sleep = pauses.append
+assert tasks.summarize_document.apply((7,)).failed()
+assert len(pauses) == 5, pauses
 asked = tasks.answer.apply(("why",)).id
 told = [said for _, said in streams.store.xrange("stream:" + asked)]
 assert [said["event"] for said in told].count("retrying") == 6, told
