@@ -8,15 +8,9 @@ from typing import Any
 import click
 from celery.bin.base import CLIContext
 
+from celery_fair.cli import job_options as options
 from celery_fair.cli.group import FairGroup
-from celery_fair.cli.job_options import (
-    count_option,
-    items_option,
-    job_argument,
-    reason_option,
-    start_option,
-)
-from celery_fair.cli.options import Numbers, json_option
+from celery_fair.cli.options import json_option
 
 
 @click.group(cls=FairGroup, within="job")
@@ -32,8 +26,8 @@ def job() -> None:
 
 
 @job.command("list")
-@start_option
-@count_option(20)
+@options.start_option
+@options.count_option(20)
 @json_option
 @click.pass_obj
 def list_(obj: CLIContext, start: int, count: int, as_json: bool) -> None:
@@ -55,14 +49,8 @@ def list_(obj: CLIContext, start: int, count: int, as_json: bool) -> None:
 
 
 @job.command()
-@job_argument
-@click.option(
-    "--failures",
-    type=click.IntRange(0, 1000),
-    default=5,
-    show_default=True,
-    help="How many failed items to show at most.",
-)
+@options.job_argument
+@options.failures_option
 @json_option
 @click.pass_obj
 def show(obj: CLIContext, id: str, failures: int, as_json: bool) -> None:
@@ -84,13 +72,8 @@ def show(obj: CLIContext, id: str, failures: int, as_json: bool) -> None:
 
 
 @job.command()
-@job_argument
-@click.option(
-    "-i",
-    "--interval",
-    type=Numbers(min=0.1, max=86_400),
-    help="Seconds from one look to the next; 1, or 10 where the output is no terminal.",
-)
+@options.job_argument
+@options.interval_option
 @click.option("--json", "as_json", is_flag=True, help="Write a line of JSON at each look.")
 @click.pass_context
 def watch(context: click.Context, id: str, interval: float | None, as_json: bool) -> None:
@@ -112,8 +95,8 @@ def watch(context: click.Context, id: str, interval: float | None, as_json: bool
 
 
 @job.command()
-@job_argument
-@reason_option
+@options.job_argument
+@options.reason_option
 @json_option
 @click.pass_obj
 def pause(obj: CLIContext, id: str, reason: str | None, as_json: bool) -> None:
@@ -130,7 +113,7 @@ def pause(obj: CLIContext, id: str, reason: str | None, as_json: bool) -> None:
 
 
 @job.command()
-@job_argument
+@options.job_argument
 @json_option
 @click.pass_obj
 def resume(obj: CLIContext, id: str, as_json: bool) -> None:
@@ -146,8 +129,8 @@ def resume(obj: CLIContext, id: str, as_json: bool) -> None:
 
 
 @job.command()
-@job_argument
-@reason_option
+@options.job_argument
+@options.reason_option
 @json_option
 @click.pass_obj
 def cancel(obj: CLIContext, id: str, reason: str | None, as_json: bool) -> None:
@@ -163,7 +146,7 @@ def cancel(obj: CLIContext, id: str, reason: str | None, as_json: bool) -> None:
 
 
 @job.command()
-@job_argument
+@options.job_argument
 @json_option
 @click.pass_obj
 def retry(obj: CLIContext, id: str, as_json: bool) -> None:
@@ -177,10 +160,10 @@ def retry(obj: CLIContext, id: str, as_json: bool) -> None:
 
 
 @job.command()
-@job_argument
-@start_option
-@count_option(100)
-@items_option
+@options.job_argument
+@options.start_option
+@options.count_option(100)
+@options.items_option
 @json_option
 @click.pass_obj
 def failures(obj: CLIContext, id: str, start: int, count: int, items: bool, as_json: bool) -> None:
@@ -196,9 +179,9 @@ def failures(obj: CLIContext, id: str, start: int, count: int, items: bool, as_j
 
 
 @job.command()
-@job_argument
-@start_option
-@count_option(100)
+@options.job_argument
+@options.start_option
+@options.count_option(100)
 @click.pass_obj
 def results(obj: CLIContext, id: str, start: int, count: int) -> None:
     """Write the results of a job as lines of JSON, in the items' order.

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import click
 
-from celery_fair.cli.options import F
+from celery_fair.cli.options import F, Numbers
 
 job_argument = click.argument("id", metavar="ID")
 reason_option = click.option("--reason", metavar="TEXT", help="Why; who asks is noted by itself.")
@@ -16,6 +16,22 @@ start_option = click.option(
     default=0,
     show_default=True,
     help="How many to leave out.",
+)
+failures_option = click.option(
+    "--failures",
+    type=click.IntRange(0, 1000),
+    default=5,
+    show_default=True,
+    help="How many failed items to show at most.",
+)
+interval_option = click.option(
+    "-i",
+    "--interval",
+    type=Numbers(min=0.1, max=86_400),
+    help="Seconds from one look to the next; 1, or 10 where the output is no terminal.",
+)
+items_option = click.option(
+    "--items", is_flag=True, help="With the items and what the errors said."
 )
 
 
@@ -28,8 +44,3 @@ def count_option(default: int) -> Callable[[F], F]:
         show_default=True,
         help="How many to show at most.",
     )
-
-
-items_option = click.option(
-    "--items", is_flag=True, help="With the items and what the errors said."
-)
