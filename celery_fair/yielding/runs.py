@@ -39,7 +39,7 @@ class Run:
     """What this run started with, how far it has come, and whether it is asked to yield."""
 
     __slots__ = (
-        "_at", "_board", "_bytes", "_cell", "_looks", "_not_before", "_owned", "_setup_seconds",
+        "_at", "_board", "_bytes", "_cell", "_looks", "_not_before", "_owned",
         "checked", "number", "places", "request", "runs", "state", "task",
     )  # fmt: skip
 
