@@ -6,9 +6,10 @@ by its own login around them. What may be submitted is a list that it gives.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
+from uuid import uuid4
 
 from kombu.exceptions import OperationalError
 
@@ -23,16 +24,29 @@ from celery_fair import (
     StateAway,
 )
 from celery_fair.integrations.answering import JsonAnswer, json_answer
-from celery_fair.integrations.full import DEFAULT_STATUS, STATUSES, refusal
-from celery_fair.integrations.jobs_words import Wrong, failed, page, read_json, submission
-from celery_fair.integrations.rules import Get
+from celery_fair.integrations.full import DEFAULT_STATUS, refusal
+from celery_fair.integrations.jobs_options import (
+    wrong_actions,
+    wrong_numbers,
+    wrong_tasks,
+)
+from celery_fair.integrations.jobs_words import (
+    Submission,
+    Wrong,
+    failed,
+    page,
+    read_json,
+    submission,
+)
+from celery_fair.integrations.rules import Get, wrong_status
 
-ACTIONS: Final = ("pause", "resume", "cancel", "retry")
 MAX_ITEMS: Final = 10_000
 MAX_BYTES: Final = 1_000_000
 PAGE, LARGEST_PAGE = 50, 200
 FURTHEST: Final = 1_000_000
 AGAIN_SECONDS: Final = 5
+AWAY: Final = (StateAway, OperationalError)
+NOT_NOW: Final = f"jobs can't be reached now; try again in {AGAIN_SECONDS} s"
 
 
 class Asked(NamedTuple):
@@ -72,10 +86,8 @@ class JobsApi:
         full_status: int = DEFAULT_STATUS,
     ) -> None:
         numbers = {"max_items": max_items, "max_bytes": max_bytes}
-        problems = [*_wrong_tasks(tasks), *_wrong_actions(actions), *_wrong_numbers(numbers)]
-        if full_status not in STATUSES:
-            problems.append(f"full_status: expected 429 or 503, got {full_status!r}")
-        if problems:
+        problems = [*wrong_tasks(tasks), *wrong_actions(actions), *wrong_numbers(numbers)]
+        if problems := [*problems, *wrong_status(full_status)]:
             raise SettingsError(problems)
         self._fair = fair
         self._tasks = frozenset(getattr(task, "name", task) for task in tasks)
@@ -92,9 +104,8 @@ class JobsApi:
             return error.answer
         except QueueFull as error:
             return refusal(error, self._full_status)
-        except (StateAway, OperationalError):
-            detail = f"Jobs can't be reached now; try again in {AGAIN_SECONDS} s, with the same id."
-            return failed(503, detail, Retry_After=str(AGAIN_SECONDS))
+        except AWAY:
+            return failed(503, f"{NOT_NOW}.", Retry_After=str(AGAIN_SECONDS))
         except JobNotFound:
             return failed(404, "there is no such job")
         except JobConflict:  # whose words are of the other job
@@ -129,6 +140,16 @@ class JobsApi:
     def _submit(self, asked: Asked) -> JsonAnswer:
         key = asked.header("Idempotency-Key")
         wanted = submission(self._read(asked), key, self._tasks, self._max_items)
+        id = str(uuid4()) if wanted.id is None else wanted.id
+        try:
+            shown = self._submitted(wanted._replace(id=id))
+        except AWAY:  # a part of it may be there: whoever repeats it goes on, and begins no other
+            detail = f"{NOT_NOW}, with this id."
+            return failed(503, detail, id=id, Retry_After=str(AGAIN_SECONDS))
+        where = f"{asked.url.rstrip('/')}/{quote(id, safe='')}"
+        return json_answer(202, shown, Location=where)
+
+    def _submitted(self, wanted: Submission) -> dict[str, Any]:
         job = self._fair.submit_job(
             wanted.task,
             wanted.items,
@@ -137,8 +158,7 @@ class JobsApi:
             ahead=max(len(wanted.items), 1),
             **{**self._options, **wanted.options},
         )
-        where = f"{asked.url.rstrip('/')}/{quote(job.id, safe='')}"
-        return json_answer(202, _shown(job.progress()), Location=where)
+        return _shown(job.progress())
 
     def _read(self, asked: Asked) -> Any:
         body = asked.read(self.max_bytes + 1)
@@ -177,21 +197,3 @@ def _shown(job: Progress) -> dict[str, Any]:
     said = job.as_dict()
     del said["reason"]
     return said
-
-
-def _wrong_tasks(tasks: object) -> Iterator[str]:
-    named = isinstance(tasks, (list, tuple, set, frozenset)) and bool(tasks)
-    if not named or not all(isinstance(getattr(t, "name", t), str) for t in tasks):  # type: ignore[attr-defined]
-        yield f"tasks: expected a list of job tasks or of their names, got {tasks!r}"
-
-
-def _wrong_actions(actions: object) -> Iterator[str]:
-    known = isinstance(actions, (list, tuple, set, frozenset))
-    if not known or not all(action in ACTIONS for action in actions):  # type: ignore[attr-defined]
-        yield f"actions: expected a list of {', '.join(map(repr, ACTIONS))}, got {actions!r}"
-
-
-def _wrong_numbers(numbers: Mapping[str, object]) -> Iterator[str]:
-    for name, number in numbers.items():
-        if not isinstance(number, int) or isinstance(number, bool) or number < 1:
-            yield f"{name}: expected a number of 1 or more, got {number!r}"

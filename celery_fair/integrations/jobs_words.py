@@ -18,9 +18,9 @@ MOST_SAID: Final = 300
 class Wrong(ValueError):  # noqa: N818 - named for what the request is
     """A request that can't be used, with its answer."""
 
-    def __init__(self, status: int, detail: str, **headers: str) -> None:
+    def __init__(self, status: int, detail: str, **more: str) -> None:
         super().__init__(detail)
-        self.answer = failed(status, detail, **headers)
+        self.answer = failed(status, detail, **more)
 
 
 _NAMES: Final = {
@@ -29,10 +29,10 @@ _NAMES: Final = {
 }  # fmt: skip
 
 
-def failed(status: int, detail: str, **headers: str) -> JsonAnswer:
-    """Return the answer to a request that came to nothing."""
+def failed(status: int, detail: str, *, id: str | None = None, **headers: str) -> JsonAnswer:
+    """Return the answer to a request that came to nothing; ``id`` is what to repeat it with."""
     said = {"error": _NAMES[status], "source": "jobs", "detail": detail[:MOST_SAID]}
-    return json_answer(status, said, **headers)
+    return json_answer(status, said if id is None else {**said, "id": id}, **headers)
 
 
 class Submission(NamedTuple):

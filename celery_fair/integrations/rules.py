@@ -74,7 +74,7 @@ class RequestRules:
         asks = {"kind": kind, "tenant": tenant, "request_id": request_id}
         paths = {} if paths is None else paths
         problems = [*_wrong_trust(trust_header), *_wrong_names(names)]
-        problems += [*_wrong_asks(asks), *_wrong_paths(paths), *_wrong_status(full_status)]
+        problems += [*_wrong_asks(asks), *_wrong_paths(paths), *wrong_status(full_status)]
         if problems:
             raise SettingsError(problems)
         trusted = (SAID if trust_header else ()) if isinstance(trust_header, bool) else trust_header
@@ -220,7 +220,8 @@ def _wrong_paths(paths: object) -> Iterator[str]:
             yield f"paths: expected {error} for {path!r}, got {kind!r}"
 
 
-def _wrong_status(status: object) -> Iterator[str]:
+def wrong_status(status: object) -> Iterator[str]:
+    """Of the answer where too much waits."""
     if isinstance(status, bool) or status not in STATUSES:
         expected = " or ".join(map(str, STATUSES))
         yield f"full_status: expected {expected}, got {status!r}"

@@ -302,6 +302,23 @@ def test_what_cannot_be_reached_now_is_to_be_tried_again(
         assert b"secret" not in answer.body
 
 
+def test_a_request_that_got_half_through_is_repeated_with_the_id_of_its_answer(
+    api: Any, fair: Fair, store: Any, monkeypatch: Any
+) -> None:
+    def away(*_: Any) -> None:
+        raise StateAway
+
+    asked = {"task": DOUBLE, "items": [1, 2]}
+    monkeypatch.setattr(store, "close", away)
+    lost = api("POST", "/jobs", asked)
+    assert lost.status == 503
+    monkeypatch.undo()
+    again = api("POST", "/jobs", {**asked, "id": lost.said["id"]})
+    assert again.status == 202
+    assert (again.said["submitted"], again.said["submitting"]) == (2, False)
+    assert len(fair.list_jobs(0, 10)) == 1
+
+
 @pytest.mark.parametrize("status", [429, 503])
 def test_too_much_that_waits_is_answered_as_everywhere(
     status: int, ask: Any, fair: Fair, monkeypatch: Any

@@ -11,7 +11,7 @@ import pytest
 
 from celery_fair import Fair, Progress
 from celery_fair.cli import fair
-from celery_fair.integrations import jobs, jobs_words
+from celery_fair.integrations import jobs, jobs_options, jobs_words
 from celery_fair.jobs.progress import ENDED, PAUSED, RUNNING
 
 PAGE = (Path(__file__).parents[3] / "docs" / "jobs.md").read_text(encoding="utf-8")
@@ -63,7 +63,7 @@ def test_the_bounds_of_a_request_are_those_of_the_code():
     said = PAGE.split("A client may send `id` too")[1].split("\n- ")[0]
     assert set(jobs_words.OPTIONS) <= set(names(said))
     actions = PAGE.split("| `POST /jobs/<id>/pause`")[1].split("|")[0]
-    assert {"pause", *names(actions)} == set(jobs.ACTIONS)
+    assert {"pause", *names(actions)} == set(jobs_options.ACTIONS)
 
 
 @pytest.mark.parametrize(("slots", "column"), [(1, 1), (4, 2), (8, 3)])
