@@ -70,14 +70,15 @@ def test_an_observing_worker_enforces_as_soon_as_it_is_told(start, app, journal)
 @pytest.mark.brokers("redis", "rabbitmq")
 def test_an_enforcing_worker_is_plain_celery_as_soon_as_it_is_told(start, app, journal, fair_mode):
     worker = start("enforce")
-    publish(app, "b.sleep", labels("b", 60), 0.15)
+    publish(app, "b.sleep", labels("b", 20), 0.15)
     journal.wait_started("b1")
     said = fair_mode("observe")
     assert f"{worker.hostname}  enforce → observe" in said
     # With a reserve of one slot of two there would never be two at once.
+    publish(app, "b.sleep", labels("c", 20), 0.15)
     wait_until(lambda: len(journal.running()) == SLOTS, "batch in every slot", timeout=20)
     publish(app, "i.sleep", ["i0"])
-    journal.wait_count(61, timeout=40)
+    journal.wait_count(41, timeout=40)
     assert Counter(journal.started()).most_common(1)[0][1] == 1
     stats = ask(app, worker.hostname, "stats")
     assert stats["prefetch_count"] == SLOTS * 4  # Celery's own again
