@@ -14,6 +14,7 @@ from tests.chaos.site import Site
 from tests.nodes.journal import Entry
 
 WARM_UP = 60
+IN_FRONT = 50
 PATIENCE_SECONDS = 150.0
 LOST = "WorkerLost"
 
@@ -26,6 +27,7 @@ class JobRun:
         self._items = plan.items
         self._job: Job | None = None
         self.progress: Progress | None = None
+        self._part = 0.0
 
     def warm_up(self) -> None:
         """Have each worker open what jobs need."""
@@ -36,11 +38,21 @@ class JobRun:
     def start(self) -> None:
         """Submit it; a thread goes on with that."""
         if self._items:
-            self._job = self._submit(([n, 0.005 + n % 7 / 500] for n in range(self._items)), "job")
+            self._job = self._submit(self._paced(), "job")
+
+    def reached(self, part: float) -> None:
+        """So much of the run is over: the job's items come as it goes on, up to the last fault."""
+        self._part = part
+
+    def _paced(self) -> Iterator[list[float]]:
+        for n in range(self._items):
+            while n > self._items * self._part + IN_FRONT:
+                time.sleep(0.02)
+            yield [n, 0.02 + n % 7 / 100]
 
     def _submit(self, items: object, id: str) -> Job:
         fair = Fair.of(self._site.app)
-        return fair.submit_job(JOB, items, id=id, ahead=200, backlog=8, chunk_seconds=0.2)
+        return fair.submit_job(JOB, items, id=id, ahead=200, backlog=8)
 
     def wait(self) -> None:
         """Wait until it has ended, for as long as something happens to it."""

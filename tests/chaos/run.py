@@ -120,6 +120,7 @@ class Chaos:
         while (self._calls or self._faults) and time.monotonic() < end:
             self.progress.look()
             ended = self.progress.ended - start
+            self.job.reached(ended / len(self.plan.calls))
             if self.progress.open < WINDOW:
                 for _ in range(min(AT_ONCE, len(self._calls))):
                     self._publish(self._calls.popleft())
@@ -129,6 +130,7 @@ class Chaos:
                 break  # some tasks were killed as asked, and the last faults will not come
             self._do_what_is_due(ended)
             time.sleep(POLL_SECONDS)
+        self.job.reached(1.0)
         for later in self._later:
             later.due = time.monotonic()
 
