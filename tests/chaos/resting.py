@@ -39,9 +39,11 @@ ALLOWED = {
     "Slot objects": KEPT,
     "channels": 2,
     "readers": 1,
+    "threads": 1,
 }
 """More than before that is none: what the pools of connections may hold, opened when first used;
-the tasks that a worker remembers; the channel of a mode that it was in, and that of its orders.
+the tasks that a worker remembers; the channel of a mode that it was in, and that of its orders; and
+the thread that renews what chunks of jobs have claimed, begun with the first of them.
 """
 
 

@@ -9,7 +9,9 @@ import pytest
 from celery import chain, group
 from kombu.utils.json import dumps
 
-from celery_fair import BadOption, Fair, JobConflict, QueueFull, job_task
+from celery_fair import BadOption, Fair, JobConflict, QueueFull, StateAway, job_task
+from celery_fair.jobs import producing
+from celery_fair.jobs.leases import Leases
 from celery_fair.jobs.memory_store import MemoryStore
 from celery_fair.jobs.producing import Producer
 
@@ -269,6 +271,70 @@ def test_what_is_not_a_list_a_thread_goes_over_no_further_than_ahead(fair, store
     assert job.progress().submitted == 10
     job.cancel("enough")
     job.wait_submitted(5)
+
+
+def test_a_producer_publishes_again_what_a_full_backlog_has_refused(
+    fair, store, double, sent, app, monkeypatch
+):
+    send, refused, waited = app.send_task, [], []
+
+    def full_at_first(*args, **options):
+        if len(refused) < 3:
+            refused.append(1)
+            raise QueueFull("batch", 9, 9, 1.0)
+        return send(*args, **options)
+
+    monkeypatch.setattr(app, "send_task", full_at_first)
+    monkeypatch.setattr(producing.time, "sleep", waited.append)
+    fair.submit_job(double, iter([1, 2])).wait_submitted(5)
+    assert waited == [1.0, 2.0, 4.0]
+    assert len(sent()) == 2
+
+
+def test_a_producer_lives_while_its_source_rests(fair, store, double, monkeypatch):
+    monkeypatch.setattr("celery_fair.jobs.leases.RENEW_SECONDS", 0.001)
+    monkeypatch.setattr("celery_fair.jobs.producing.leases", Leases())
+    beats = threading.Event()
+    append = store.append
+
+    def watch(job, first, items):
+        if (first, items) == (0, []) and resting.is_set():
+            beats.set()
+        return append(job, first, items)
+
+    resting = threading.Event()
+
+    def items():
+        resting.set()
+        beats.wait(5)
+        yield 1
+
+    monkeypatch.setattr(store, "append", watch)
+    fair.submit_job(double, items()).wait_submitted(5)
+    assert beats.is_set()
+
+
+def test_a_store_that_is_away_is_waited_for_in_a_thread_and_by_no_web_request(
+    fair, store, double, monkeypatch, caplog
+):
+    monkeypatch.setattr(producing.time, "sleep", lambda _: None)
+    append, away = store.append, [1] * 5
+
+    def flaky(*args):
+        if away:
+            away.pop()
+            raise StateAway
+        return append(*args)
+
+    monkeypatch.setattr(store, "append", flaky)
+    job = fair.submit_job(double, iter([1, 2]), id="j1")
+    job.wait_submitted(5)
+    assert job.progress().submitted == 2
+    assert caplog.text.count("job j1 waits for the state") == 1
+    away.append(1)
+    with pytest.raises(StateAway):
+        fair.submit_job(double, [1, 2], id="j2")
+    assert fair.submit_job(double, [1, 2], id="j2").progress().state == "running"
 
 
 def test_a_source_that_fails_pauses_its_job_and_the_same_call_goes_on(eager_fair, note):
