@@ -13,8 +13,11 @@ from typing import Any, NamedTuple, TypeVar
 from celery_fair.app import Fair
 from celery_fair.doctor.queues import driver_type
 from celery_fair.doctor.stranded import known_queues
+from celery_fair.doctor.tasks import needs_state
+from celery_fair.errors import SettingsError
 from celery_fair.front import front_of
 from celery_fair.policy.kinds import KINDS, Kind
+from celery_fair.state import connector
 
 T = TypeVar("T")
 
@@ -42,6 +45,7 @@ class Broker(NamedTuple):
     waiting: Mapping[str, int]
     attended: frozenset[str]
     redis: Mapping[str, Any] | None
+    state: Mapping[str, Any] | None
     parents: Mapping[Kind, Mapping[str, int]]
     unchecked: tuple[str, ...]
 
@@ -58,10 +62,11 @@ def ask_broker(fair: Fair, *, parents: bool = False) -> Broker:
     redis = _tried("Redis", lambda: redis_info(fair.app), None, unchecked)
     if redis is not None and redis["saves"] is None:
         unchecked.append("whether Redis saves anything (it refuses CONFIG GET save)")
+    state = _tried("the state's Redis", lambda: state_info(fair), None, unchecked)
     found: Mapping[Kind, Mapping[str, int]] = {}
     if redis is not None and parents:
         found = _tried("whose children wait", lambda: parents_waiting(fair), found, unchecked)
-    return Broker(*counted, redis, found, tuple(unchecked))
+    return Broker(*counted, redis, state, found, tuple(unchecked))
 
 
 def _tried(about: str, asks: Callable[[], T], otherwise: T, unchecked: list[str]) -> T:
@@ -141,6 +146,23 @@ def redis_info(app: Any) -> dict[str, Any] | None:
         found["saves"] = bool(found.get("aof_enabled")) or (None if save is None else bool(save))
         found["timeout"] = int(_configured(client, "timeout") or 0)
         return found
+
+
+def state_info(fair: Fair) -> dict[str, Any] | None:
+    """What the Redis of the state says of itself; ``None`` where the app keeps no state.
+
+    Raises what Redis says.
+    """
+    if not needs_state(fair):
+        return None
+    try:
+        connected = connector(fair, patience_seconds=ANSWER_SECONDS)()
+    except SettingsError:
+        return None  # said by another rule
+    try:
+        return {**connected.client.info("server"), **connected.client.info("memory")}
+    finally:
+        connected.close()
 
 
 def parents_waiting(fair: Fair) -> dict[Kind, dict[str, int]]:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from celery_fair.app import Fair
 from celery_fair.doctor.finding import Finding, named, rule
 from celery_fair.doctor.queues import driver_type
-from celery_fair.doctor.tasks import own_tasks
+from celery_fair.doctor.tasks import needs_state, own_tasks
 from celery_fair.errors import SettingsError
 
 EAGER: Final = rule(
@@ -54,8 +54,8 @@ NARROWED: Final = rule(
 NO_STATE: Final = rule(
     "F021",
     "error",
-    "nowhere to keep what deduplication needs",
-    why="deduplicate_seconds needs a Redis that all publishers and workers share.",
+    "nowhere to keep what deduplication or jobs need",
+    why="deduplicate_seconds and job tasks need a Redis that all publishers and workers share.",
     cure="Set state_url, as in 'redis://host:6379/1', or take deduplicate_seconds out.",
 )
 
@@ -124,14 +124,13 @@ def narrowed(app: Any, *, threads: bool, autoscaled: bool = False) -> Iterator[s
 
 
 def _no_state(fair: Fair) -> Iterator[Finding]:
-    if fair.settings.deduplicate_seconds is None and not any(
-        getattr(task, "fair_deduplicate_seconds", None) for task in own_tasks(fair.app).values()
-    ):
+    needs = needs_state(fair)
+    if not needs:
         return
     from celery_fair.state import connector
 
     try:
-        connector(fair)  # which connects to nothing yet
+        connector(fair, needs[0])  # which connects to nothing yet
     except SettingsError as error:
         yield NO_STATE.finding("; ".join(error.problems))
     except Exception as error:  # a backend of the team's that can't be made here

@@ -1,4 +1,4 @@
-"""The Redis that is the broker: whether it keeps what it is given."""
+"""The Redis of the broker, and that of the state: whether they keep what they are given."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, Final
 from celery_fair.app import Fair
 from celery_fair.doctor.finding import Finding, rule
 from celery_fair.doctor.replies import Replies
+from celery_fair.doctor.tasks import needs_state
 
 EVICTS: Final = rule(
     "F120",
@@ -48,6 +49,15 @@ CLOSES_IDLE: Final = rule(
     why="Before kombu 5.7 a worker whose gate is shut spins on the closed socket until it opens.",
     cure="Upgrade kombu to 5.7, or CONFIG SET timeout 0.",
 )
+EVICTS_STATE: Final = rule(
+    "F131",
+    "error",
+    "a Redis that may evict jobs",
+    why="All that is kept of jobs, and of requests that are deduplicated, expires one day, so a "
+    "full Redis with a volatile policy drops it first: a job would lose items or its counts.",
+    cure="CONFIG SET maxmemory-policy noeviction, and in its configuration; or another Redis as "
+    "state_url.",
+)
 
 #: Of ``maxmemory``.
 FULL_PART: Final = 0.8
@@ -57,6 +67,7 @@ OLDEST: Final = (6, 2)
 
 
 def redis_findings(fair: Fair, replies: Replies) -> Iterator[Finding]:
+    yield from _of_state(fair, replies)
     info = replies.redis
     if info is None:
         return
@@ -70,6 +81,22 @@ def redis_findings(fair: Fair, replies: Replies) -> Iterator[Finding]:
     version = str(info.get("redis_version", ""))
     if version and _numbers(version) < OLDEST and _kombu() >= (5, 7):
         yield UNFIT.finding(f"The broker is Redis {version}")
+
+
+def _of_state(fair: Fair, replies: Replies) -> Iterator[Finding]:
+    info, broker = replies.state, replies.redis
+    if info is None:
+        return
+    policy = str(info.get("maxmemory_policy", "noeviction"))
+    is_broker = broker is not None and broker.get("run_id") == info.get("run_id")
+    if policy == "noeviction" or (is_broker and policy.startswith("allkeys")):  # which is F120
+        return
+    what = " and ".join(needs_state(fair))
+    is_lost = "jobs" in needs_state(fair) and int(info.get("maxmemory") or 0)
+    yield EVICTS_STATE.finding(
+        f"maxmemory-policy is {policy} where {what} have their state",
+        severity="error" if is_lost else "warning",
+    )
 
 
 def _memory(info: Mapping[str, Any]) -> Iterator[Finding]:

@@ -32,6 +32,8 @@ class Replies:
     """Queues of which the broker itself knows a consumer, where it tells."""
     redis: Mapping[str, Any] | None = None
     """What ``INFO`` says, where the broker is a Redis that tells."""
+    state: Mapping[str, Any] | None = None
+    """What ``INFO`` says of the Redis that keeps jobs and requests, if the app has any."""
     parents: Mapping[Kind, Mapping[str, int]] = field(default_factory=dict)
     """How many messages at the broker have which task as their parent, as far as it tells."""
     unchecked: tuple[str, ...] = ()

@@ -10,6 +10,7 @@ from celery_fair.app import Fair
 from celery_fair.doctor.beat import entries
 from celery_fair.doctor.finding import Finding, named, rule
 from celery_fair.errors import UnknownKind
+from celery_fair.jobs.task import way_of
 from celery_fair.policy.kinds import Kind
 from celery_fair.task import known_kind
 
@@ -76,6 +77,19 @@ class Call(NamedTuple):
 def own_tasks(app: Any) -> dict[str, Any]:
     """The app's tasks in the order of their names, without Celery's own."""
     return {name: app.tasks[name] for name in sorted(app.tasks) if not name.startswith(BUILT_IN)}
+
+
+def needs_state(fair: Fair) -> list[str]:
+    """What of the app keeps its state in a Redis: jobs, and requests that are deduplicated."""
+    tasks = own_tasks(fair.app).values()
+    needs = []
+    if any(way_of(task) for task in tasks) and not fair.app.conf.task_always_eager:
+        needs.append("jobs")
+    if fair.settings.deduplicate_seconds is not None or any(
+        getattr(task, "fair_deduplicate_seconds", None) for task in tasks
+    ):
+        needs.append("deduplicate_seconds")
+    return needs
 
 
 def task_findings(fair: Fair) -> Iterator[Finding]:

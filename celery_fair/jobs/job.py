@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from kombu.utils.json import loads
 
+from celery_fair.errors import StateAway
 from celery_fair.jobs.progress import ENDED, Failure, Progress
 
 if TYPE_CHECKING:
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 
 FIRST_POLL_SECONDS: Final = 0.05
 LAST_POLL_SECONDS: Final = 2.0
+
+OUTAGE_SECONDS: Final = 60.0
+"""Who waits for a job goes on while its store can't be asked for no longer than this."""
 
 
 class Producer(Protocol):
@@ -96,7 +100,8 @@ class Job:
     def wait(self, timeout: float | None = None) -> Progress:
         """Wait until it has ended, and return how; it never ends while it is paused.
 
-        Raises `TimeoutError`. It asks the store now and then, and so ends up to two seconds late.
+        Raises `TimeoutError`. It asks the store now and then, and so ends up to two seconds late;
+        while the store can't be asked it goes on for a minute.
         """
         return self._poll(lambda found: found.state in ENDED, timeout, "ended")
 
@@ -118,19 +123,29 @@ class Job:
         self, is_so: Callable[[Progress], bool], timeout: float | None, what: str
     ) -> Progress:
         end = None if timeout is None else time.monotonic() + timeout
-        pause = FIRST_POLL_SECONDS
-        while not is_so(found := self.progress()):
+        pause, answered_at, found = FIRST_POLL_SECONDS, time.monotonic(), None
+        while True:
+            try:
+                found = self.progress()
+                answered_at = time.monotonic()
+            except StateAway:  # a restart is no reason to give up what may have waited for hours
+                if time.monotonic() - answered_at > OUTAGE_SECONDS:
+                    raise
+            if found is not None and is_so(found):
+                return found
             left = pause if end is None else end - time.monotonic()
             if left <= 0:
-                raise TimeoutError(_not_yet(found, what, timeout))
+                raise TimeoutError(_not_yet(self.id, found, what, timeout))
             time.sleep(min(pause, left))
             pause = min(pause * 1.5, LAST_POLL_SECONDS)
-        return found
 
 
-def _not_yet(found: Progress, what: str, timeout: float | None) -> str:
+def _not_yet(id: str, found: Progress | None, what: str, timeout: float | None) -> str:
+    said = f"job {id!r} has not {what} within {timeout:g} s"
+    if found is None:
+        return f"{said}, as far as is known: {StateAway()}"
     of = "" if found.total is None else f" of {found.total}"
     return (
-        f"job {found.id!r} has not {what} within {timeout:g} s: it is {found.state}, "
-        f"{found.done + found.failed}{of} items are finished; wait longer, or see its reason"
+        f"{said}: it is {found.state}, and {found.done + found.failed}{of} items are finished; "
+        "wait longer, or see the reason in its progress"
     )

@@ -5,14 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from celery import Celery
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 from redis import Redis
 
+from celery_fair import Fair
+from celery_fair.doctor.asking import state_info
 from celery_fair.errors import JobNotFound, StateAway
 from celery_fair.internals import Connected
 from celery_fair.jobs.keeping import OPEN_SECONDS
-from celery_fair.jobs.redis_store import RedisStore
+from celery_fair.jobs.redis_store import PATIENCE_SECONDS, RedisStore
 from celery_fair.jobs.store import Claim, Report
 from celery_fair.state import State
 from tests.jobs.contract import *  # noqa: F403
@@ -253,3 +256,44 @@ def test_the_clock_is_that_of_redis(client, state):
     store.create(PLAN)
     at, _ = client.time()
     assert store.progress("j").created_at == pytest.approx(at, abs=5.0)
+
+
+# Which Redis
+
+
+@pytest.fixture
+def make_fair():
+    apps = []
+
+    def make(broker, **settings):
+        app = Celery("shop", broker=broker, set_as_current=False)
+        apps.append(app)
+
+        @app.task(name=TASK, shared=False, fair_job_by="item")
+        def summarize(item):
+            pass
+
+        return Fair(app, **settings)
+
+    yield make
+    for app in apps:
+        app.close()
+
+
+def test_jobs_are_kept_at_the_broker_or_where_the_settings_say(make_fair, redis_url, client):
+    for fair in (make_fair(redis_url), make_fair("memory://", state_url=redis_url)):
+        store = RedisStore.of(fair)
+        store.create(PLAN)
+        assert client.exists("_celery_fair.job.meta.j")
+        pool = store._state._connected.client.connection_pool
+        assert pool.connection_kwargs["socket_timeout"] == PATIENCE_SECONDS
+        store.cancel("j", "enough")
+        store.forget("j")
+        store.disconnect()
+
+
+def test_the_doctor_looks_at_the_redis_that_keeps_jobs(make_fair, redis_url):
+    found = state_info(make_fair("memory://", state_url=redis_url))
+    assert found["maxmemory_policy"] == "noeviction"
+    assert found["run_id"]
+    assert state_info(make_fair("memory://")) is None

@@ -117,6 +117,26 @@ def test_a_redis_that_evicts_no_queue_is_in_order(look, policy):
     assert look(redis=redis(maxmemory_policy=policy)) == {}
 
 
+def test_a_redis_that_may_evict_jobs_is_found(app, look):
+    volatile = redis(maxmemory_policy="volatile-lru", run_id="a")
+    assert look(redis=volatile, state=None) == {}
+    add_task(app, "shop.summarize", fair_job_by="item")
+    finding = look(redis=volatile, state=volatile)["F131"]
+    assert finding.severity == "error"
+    assert finding.what == "maxmemory-policy is volatile-lru where jobs have their state"
+    assert look(state=redis(maxmemory_policy="volatile-ttl", maxmemory=0))["F131"].severity == (
+        "warning"
+    )
+    assert look(state=redis()) == {}
+
+
+def test_a_redis_that_evicts_messages_and_jobs_is_one_finding_and_two_redis_are_two(app, look):
+    add_task(app, "shop.summarize", fair_job_by="item")
+    evicts = redis(maxmemory_policy="allkeys-lru", run_id="a")
+    assert look(redis=evicts, state=evicts).keys() == {"F120"}
+    assert look(redis=evicts, state={**evicts, "run_id": "b"}).keys() == {"F120", "F131"}
+
+
 def test_a_redis_that_is_nearly_full_is_found(look):
     assert "uses 90 MB of 100 MB" in look(redis=redis(used_memory=90 * 2**20))["F121"].what
     assert look(redis=redis(used_memory=90 * 2**20, maxmemory=0)) == {}

@@ -198,6 +198,18 @@ def test_deduplication_without_a_redis_is_found(make_app):
     assert ids(make_app(AMQP, fair={**fair, "state_url": "redis://127.0.0.1:1/1"})) == []
 
 
+def test_job_tasks_without_a_redis_are_found(make_app):
+    app = make_app(AMQP)
+    add_task(app, "shop.summarize", fair_job_by="item")
+    finding = find(app, "F021")
+    assert finding.what == (
+        "jobs: expected a Redis to keep state in, got none "
+        "(set state_url, as in 'redis://host:6379/1')"
+    )
+    app.conf.task_always_eager = True
+    assert "F021" not in ids(app)
+
+
 # F129
 
 

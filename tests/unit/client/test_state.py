@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from celery import Celery
 
-from celery_fair import state
+from celery_fair import Fair, SettingsError, state
 from celery_fair.internals import Connected, redis_by_backend
+from celery_fair.jobs.redis_store import RedisStore
 from celery_fair.state import AT_ONCE, TIMEOUT_SECONDS, Call, Script, State, StateAway
 
 ASK = Call(Script("return 1"), ["key"], [])
@@ -110,3 +111,21 @@ def test_a_narrow_pool_of_the_result_backend_is_not_taken_over():
     connected = redis_by_backend(app.backend, TIMEOUT_SECONDS, AT_ONCE)
     assert connected.client.connection_pool.max_connections > AT_ONCE
     assert app.backend.client.connection_pool.max_connections == 1
+
+
+def test_an_outage_says_what_it_means_for_whoever_asks(caplog):
+    client = Narrow(AT_ONCE)
+    client.answers = False
+    asked = State(lambda: Connected(client, "", lambda: None), without="no job goes on")
+    with pytest.raises(StateAway):
+        asked.call(ASK)
+    assert caplog.messages == [
+        "celery-fair: the state's Redis can't be asked (ConnectionError: Too many connections): "
+        "until it answers, no job goes on"
+    ]
+
+
+def test_jobs_without_a_redis_are_refused_with_the_cure():
+    app = Celery("shop", broker="amqp://", set_as_current=False)
+    with pytest.raises(SettingsError, match=r"jobs: expected a Redis .*\(set state_url, as in"):
+        RedisStore.of(Fair(app))
