@@ -240,7 +240,16 @@ def test_what_cannot_be_used_is_a_sentence(
 
 
 @pytest.mark.parametrize(
-    "body", [b" ", b"{", b"NaN", b"[" * 50_000, b"1" * 5000, b"\xff\xfe\x00", b'{"items": [1e999}']
+    "body",
+    [
+        b" ",
+        b"{",
+        b'{"task": "shop.double", "items": [NaN]}',
+        b"[" * 50_000,
+        b"1" * 5000,
+        b"\xff\xfe\x00",
+        b'{"items": [1e999}',
+    ],
 )
 def test_a_body_that_is_no_json_is_refused(body: bytes, ask: Any) -> None:
     assert ask("POST", "/jobs", body=body).status == 400
