@@ -36,9 +36,8 @@ $ echo $?
 
 PAUSE: Final = """\
 $ celery -A shop fair job pause 3f2 --reason 'model is down'
-3f2a9c1e-6f0b-4c57-9a52-0f8f2c1c9d11  running → paused (model is down, by
-ann@ops)
-  paused, 180 of 1 500 done (12 %), 2 failed
+3f2a9c1e-6f0b-4c57-9a52-0f8f2c1c9d11  running → paused
+  paused (model is down, by ann@ops), 180 of 1 500 done (12 %), 2 failed
 """
 
 RESUME: Final = """\
@@ -49,8 +48,8 @@ $ celery -A shop fair job resume 3f2
 
 CANCEL: Final = """\
 $ celery -A shop fair job cancel nightly-2026-11-30
-nightly-2026-11-30  running → cancelled (by ann@ops)
-  cancelled, 551 of 5 000 done (11 %)
+nightly-2026-11-30  running → cancelled
+  cancelled (by ann@ops), 551 of 5 000 done (11 %)
 """
 
 RETRY: Final = """\

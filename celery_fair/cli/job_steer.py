@@ -65,7 +65,6 @@ def _tell(obj: CLIContext, before: Progress, after: Progress, *, as_json: bool) 
     if as_json:
         click.echo(json.dumps(after.as_dict(), indent=2))
         return
-    reason = f" ({after.reason})" if after.reason else ""
     out = console(obj)
-    sentence(out, f"{after.id}  {before.state} → {after.state}{reason}")
+    sentence(out, f"{after.id}  {before.state} → {after.state}")
     sentence(out, one_line(after), indent=2)

@@ -37,8 +37,7 @@ def show_one(console: Console, job: Progress, failures: Sequence[Failure]) -> No
 
 
 def _rows(job: Progress) -> Iterator[tuple[str, str]]:
-    reason = f" ({job.reason})" if job.reason else ""
-    yield "state", job.state + reason
+    yield "state", words.state(job)
     yield "items", words.items(job) + (f", {count(job.failed)} failed" if job.failed else "")
     pace = [said for said in (*words.pace(job), words.running(job)) if said]
     if pace:

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as Bar
 
-from celery_fair.cli.job_words import items, one_line, pace, warning
+from celery_fair.cli.job_words import items, one_line, pace, state, warning
 from celery_fair.cli.rows import sentence
 from celery_fair.cli.top_facts import plain
 from celery_fair.cli.words import count
@@ -82,9 +82,8 @@ def _bar(console: Console, looks: Iterator[tuple[Progress, str | None]]) -> Prog
 
 def _drawn(job: Progress, matter: str | None) -> dict[str, Any]:
     failed = [f"{count(job.failed)} failed"] if job.failed else []
-    reason = f" ({job.reason})" if job.reason else ""
     return {
-        "description": job.state + plain(reason),
+        "description": plain(state(job)),
         "total": job.total or None,
         "completed": job.done + job.failed,
         "said": ", ".join([items(job), *failed, *pace(job), *([matter] if matter else [])]),

@@ -15,11 +15,16 @@ _EACH: Final = (("s", 1.0), ("min", 60.0), ("h", 3600.0))
 
 def one_line(job: Progress) -> str:
     """``running, 412 of 1 000 done (41 %), 3 failed, 120/s, 4–6 min left``."""
-    parts = [job.state, items(job)]
+    parts = [state(job), items(job)]
     if job.failed:
         parts.append(f"{count(job.failed)} failed")
     parts += pace(job)
     return ", ".join(parts)
+
+
+def state(job: Progress) -> str:
+    """``paused (model is down, by ann@ops)``."""
+    return f"{job.state} ({job.reason})" if job.reason else job.state
 
 
 def items(job: Progress) -> str:

@@ -119,7 +119,8 @@ def test_a_pause_says_who_and_why_and_a_resume_ends_it(job, store):
     keep(store, ID, 7)
     paused = job("pause", ID, "--reason", "model is down")
     assert paused.exit_code == 0
-    assert re.search(r"running → paused \(model is down, by\s\S+@\S+\)", paused.stdout)
+    assert f"{ID}  running → paused\n" in paused.stdout
+    assert re.search(r"paused \(model is down, by\s\S+@\S+\), 0 of 7 done", paused.stdout)
     assert store.progress(ID).state == "paused"
     assert "paused → running" in job("resume", ID).stdout
     assert store.progress(ID).state == "running"

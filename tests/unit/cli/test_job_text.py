@@ -35,6 +35,8 @@ def shown(show, *arguments, width=80):
         ({"done": 0, "failed": 0, "running": 0, "rate": None, "eta": None, "total": 7},
          "running, 0 of 7 done (0 %), nothing has run yet"),
         ({"state": "paused", "failed": 0}, f"paused, 412 of 1{NBSP}000 done (41 %)"),
+        ({"state": "paused", "failed": 0, "reason": "by ann@ops"},
+         f"paused (by ann@ops), 412 of 1{NBSP}000 done (41 %)"),
         ({"state": "finished", "done": 7, "failed": 0, "total": 7},
          "finished, 7 of 7 done (100 %)"),
         ({"state": "finished with failures", "done": 999, "failed": 1, "total": 1000},
