@@ -18,7 +18,7 @@ from celery_fair.jobs.insisting import insist
 from celery_fair.jobs.leases import LEASE_SECONDS, leases
 from celery_fair.jobs.store import Claim, JobStore, Nothing, Reported
 from celery_fair.jobs.tally import Tally
-from celery_fair.jobs.task import HEADER, way_of
+from celery_fair.jobs.task import HEADER, TICKET, way_of
 from celery_fair.jobs.working import WAYS, Ended
 from celery_fair.policy.chunks import item_seconds, next_items, patience_seconds
 from celery_fair.task import installed
@@ -45,7 +45,8 @@ def run_ticket(task: Any, request: Any, call: Callable[..., Any]) -> None:
     if fair is None:
         raise NotInstalled(f"{task.name} was sent a chunk of a job")
     store, job, token = fair.jobs.store, request.headers[HEADER], uuid()
-    claiming = partial(store.claim, job, request.id, LEASE_SECONDS, token=token)
+    ticket = request.headers.get(TICKET) or request.id
+    claiming = partial(store.claim, job, ticket, LEASE_SECONDS, token=token)
     try:
         claim = insist(claiming, CLAIM_SECONDS)
     except StateAway:  # which the state has logged

@@ -17,6 +17,9 @@ from celery_fair.task import fair_task
 #: The header of a chunk's message: the job's id.
 HEADER: Final = "fair_job"
 
+#: And the ticket, where the message's own id is another.
+TICKET: Final = "fair_ticket"
+
 By = Literal["item", "chunk"]
 WAYS: Final = ("item", "chunk")
 

@@ -17,7 +17,7 @@ from celery.utils import uuid
 from celery_fair.errors import QueueFull
 from celery_fair.jobs.plan import Plan
 from celery_fair.jobs.store import JobStore
-from celery_fair.jobs.task import HEADER
+from celery_fair.jobs.task import HEADER, TICKET
 from celery_fair.task import as_published
 
 if TYPE_CHECKING:
@@ -35,15 +35,21 @@ def grant(store: JobStore, plan: Plan) -> Sequence[str]:
 
 
 def publish(
-    fair: Fair, plan: Plan, tickets: Sequence[str], *, to_front: bool = False
+    fair: Fair,
+    plan: Plan,
+    tickets: Sequence[str],
+    *,
+    to_front: bool = False,
+    again: bool = False,
 ) -> Sequence[str]:
     """Publish tickets; return those that could not be, which is logged.
 
-    Somebody publishes them later: the store counts on them, and says so to the workers.
+    Somebody publishes them later: the store counts on them, and says so to the workers. ``again``
+    gives the message another id than the ticket's: workers drop what bears one that was revoked.
     """
     for done, ticket in enumerate(tickets):
         try:
-            _publish(fair, plan, ticket, to_front)
+            _publish(fair, plan, _options(plan, ticket, again), to_front)
         except QueueFull as full:
             logger.info("celery-fair: chunks of job %s wait to be published: %s", plan.id, full)
             return tickets[done:]
@@ -59,8 +65,7 @@ def publish(
     return ()
 
 
-def _publish(fair: Fair, plan: Plan, ticket: str, to_front: bool) -> None:
-    options = _options(plan, ticket)
+def _publish(fair: Fair, plan: Plan, options: dict[str, Any], to_front: bool) -> None:
     task = fair.registered(plan.task)
     with as_published(
         tenant=plan.options.get("tenant"),
@@ -77,13 +82,13 @@ def _publish(fair: Fair, plan: Plan, ticket: str, to_front: bool) -> None:
             fair.app.send_task(plan.task, (), {}, task_type=task, **{**declared, **options})
 
 
-def _options(plan: Plan, ticket: str) -> dict[str, Any]:
+def _options(plan: Plan, ticket: str, again: bool) -> dict[str, Any]:
     asked = {name: value for name, value in plan.options.items() if name not in WHOSE}
     headers: Mapping[str, Any] = asked.pop("headers", None) or {}
     return {
         **asked,
-        "task_id": ticket,
-        "headers": {**headers, HEADER: plan.id},
+        "task_id": uuid() if again else ticket,
+        "headers": {**headers, HEADER: plan.id, **({TICKET: ticket} if again else {})},
         "ignore_result": True,
         "timeout_seconds": math.inf,  # it is the items that may be late, and not a chunk of them
     }

@@ -81,7 +81,7 @@ class JobKeeping:
 
     def _publish(self, store: JobStore, overdue: Overdue) -> None:
         plan = store.plan(overdue.job)
-        tickets.publish(self._fair, plan, overdue.tickets)
+        tickets.publish(self._fair, plan, overdue.tickets, again=True)
         calls.publish(self._fair, store, plan, overdue.calls)
 
     def _say_once(self, error: Exception) -> None:

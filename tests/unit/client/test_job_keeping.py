@@ -60,12 +60,14 @@ def test_what_a_dead_worker_had_claimed_is_sent_to_another(fair, store, clock, t
 
 
 def test_a_ticket_that_the_broker_has_lost_is_published_again(fair, store, clock, task, sent, look):
-    fair.submit_job(task, [1])
+    job = fair.submit_job(task, [1])
     (ticket,) = sent()
     clock.now += 61
     look()
     (again,) = sent()
-    assert again.headers["id"] == ticket.headers["id"]
+    assert again.headers["fair_ticket"] == ticket.headers["id"] != again.headers["id"]
+    task.apply((), task_id=again.headers["id"], headers=again.headers)
+    assert job.progress().done == 1
 
 
 def test_a_callback_that_was_not_published_is_and_then_no_more(
