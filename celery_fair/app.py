@@ -126,6 +126,7 @@ class Fair:
         if "queues" in vars(app.amqp):
             self._add_queues(app.amqp.queues)
         self._connect(signals.worker_init, self._on_worker_init)
+        self._connect(signals.worker_process_init, self._on_process_init)
         self._connect(app.on_after_finalize, self._on_finalize)
         if app.finalized:
             self._on_finalize(app)
@@ -171,6 +172,9 @@ class Fair:
         except Exception as error:
             logger.debug("celery-fair could not be set up", exc_info=True)
             raise SystemExit(f"The worker can't start with celery-fair: {error}") from error
+
+    def _on_process_init(self, sender: Any = None, **_: Any) -> None:
+        self.runs.join(str(sender))
 
     def _add_steps(self) -> None:
         if not self.settings.enabled:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -41,6 +42,7 @@ from celery_fair.worker.switching import Switching
 from celery_fair.worker.waker import Waker
 from celery_fair.worker.yielding import Asking
 from celery_fair.worker.yielding_inline import InlineAsking
+from celery_fair.yielding.runs import BOARD
 
 logger = logging.getLogger(__name__)
 
@@ -72,6 +74,8 @@ class Scheduler:
         self.inline = InlineAsking(self)
         alone = self.inline if self.pool.one_task_a_turn else None
         fair.runs.open(self.asking.board, alone)  # before the pool forks
+        if internals.starts_anew(c.controller):
+            os.environ[BOARD] = self.asking.path
         self.drops = Drops(fair, self.dispatcher.counting.counts, self.copies.dropped)
         self.record, self.timeline = Record(monotonic()), Timeline(monotonic())
         self.starts = Starts()

@@ -48,7 +48,7 @@ class Asking:
         self._dispatcher = dispatcher
         self.rules = rules
         self._most = 0
-        self.board = Board(cells + SPARE_CELLS)
+        self.board, self.path = Board.named(cells + SPARE_CELLS)
         self.enforcing = True
         self.possible = False
         """Whether any task here could ever yield: the one look that all others pay for."""

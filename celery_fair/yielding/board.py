@@ -7,7 +7,11 @@ to look whether one is asked is to read a byte: no system call, no lock, nothing
 
 from __future__ import annotations
 
+import contextlib
 import mmap
+import os
+import tempfile
+import weakref
 from hashlib import blake2b
 from threading import Lock
 from typing import Final, NamedTuple
@@ -39,13 +43,39 @@ class Cell(NamedTuple):
 class Board:
     """Memory for so many cells; made before the pool's processes, which inherit it."""
 
-    def __init__(self, cells: int) -> None:
-        self._memory = mmap.mmap(-1, (cells + 1) * CELL)
+    def __init__(self, cells: int, file: int = -1) -> None:
+        """In ``file``, an open one of that length, or else in memory that is inherited."""
+        self._memory = mmap.mmap(file, (cells + 1) * CELL)
         self.bytes = memoryview(self._memory)
         self._words, self._times = self.bytes.cast("Q"), self.bytes.cast("d")
         self._lock = Lock()
         self._free = list(range(cells, 0, -1))
         self.cells = cells
+
+    @classmethod
+    def named(cls, cells: int) -> tuple[Board, str]:
+        """Return a board and the path by which processes that inherit no memory find it.
+
+        On Linux it has no name on a disk, and goes with this process.
+        """
+        if hasattr(os, "memfd_create"):
+            file = os.memfd_create("celery-fair-yielding")
+            path = f"/proc/{os.getpid()}/fd/{file}"
+        else:
+            file, path = tempfile.mkstemp(prefix="celery-fair-yielding-")
+        os.ftruncate(file, (cells + 1) * CELL)
+        board = cls(cells, file)
+        weakref.finalize(board, _forget, file, path)
+        return board, path
+
+    @classmethod
+    def at_path(cls, path: str) -> Board:
+        """Return the board that another process has made; raises OSError if it is gone."""
+        file = os.open(path, os.O_RDWR)
+        try:
+            return cls(os.fstat(file).st_size // CELL - 1, file)
+        finally:
+            os.close(file)
 
     # --- the task's side
 
@@ -124,6 +154,13 @@ class Board:
         """When the task saw that it was asked, if it is still in its cell and has."""
         at = self._times[cell.number * CELL // 8 + 3]
         return at if at and self.bytes[cell.number * CELL + 1] == cell.serial else None
+
+
+def _forget(file: int, path: str) -> None:
+    os.close(file)
+    if not path.startswith("/proc/"):
+        with contextlib.suppress(OSError):
+            os.unlink(path)
 
 
 def digest_of(task_id: str) -> int:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 import logging
+import os
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from billiard.process import current_process
+from celery import current_app
 
 from celery_fair.yielding.board import Board, digest_of
 from celery_fair.yielding.continuing import publish
@@ -23,6 +25,9 @@ logger = logging.getLogger(__name__)
 
 #: How long a task goes on whose continuation could not be published, before it is tried again.
 AGAIN_SECONDS: Final = 1.0
+
+#: The variable with the path of the board, for a pool's processes that are started anew.
+BOARD: Final = "CELERY_FAIR_YIELD_BOARD"
 
 #: The logger by which Celery tells how each task has ended.
 TRACER: Final = "celery.app.trace"
@@ -146,20 +151,40 @@ class Runs:
         self.looks: Callable[[], bool] | None = None
         self.enabled = False
 
-    def open(self, board: Board, looks: Callable[[], bool] | None = None) -> None:
+    def open(self, board: Board, looks: Callable[[], bool] | None = None, app: Any = None) -> None:
         """This process is a worker: have its tasks called by way of `bounded`, before it forks.
 
         ``looks`` is for a worker that can't while a task runs: the task calls it, and is told
         whether to yield.
         """
         self.board, self.looks, self.enabled = board, looks, True
-        for task in self._fair.app.tasks.values():
+        for task in (app or self._fair.app).tasks.values():
             if not hasattr(task.run, "fair_run"):
                 task.run = self.bounded(task, task.run)
         logging.getLogger(TRACER).addFilter(is_news)
 
+    def join(self, hostname: str) -> None:
+        """This is a process of a pool that was started anew (``spawn``): find the board.
+
+        Celery gives it a copy of the app, without a Fair, and has made its tracers already.
+        """
+        path = os.environ.get(BOARD)
+        if path is None or self.board is not None:
+            return
+        from celery_fair.worker.internals import trace_anew
+
+        try:
+            board = Board.at_path(path)
+        except OSError as error:
+            logger.warning("celery-fair: nothing can be asked to yield here: %s", error)
+            return
+        self.open(board, app=current_app)
+        for task in current_app.tasks.values():
+            trace_anew(task, hostname)
+
     def close(self) -> None:
         """The worker ends."""
+        os.environ.pop(BOARD, None)
         self.enabled = False
         self.board = None
         logging.getLogger(TRACER).removeFilter(is_news)

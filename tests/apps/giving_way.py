@@ -23,6 +23,7 @@ def make_app(broker: Broker) -> Celery:
     app = Celery("giving_way", set_as_current=False)
     app.conf.update(broker.conf())
     app.conf.update(broker_connection_retry_on_startup=True)
+    app.conf.worker_pool_start_method = os.environ.get("START_METHOD", "fork")
     fair = Fair(app, kinds={"b.*": "batch", "i.*": "interactive"}, reserve=0, yield_min_seconds=0.1)
     _add(app, fair)
     return app

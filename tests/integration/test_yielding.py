@@ -102,7 +102,7 @@ def test_under_solo_a_task_looks_for_itself_and_gives_way(broker, app, start_wor
 def test_what_a_killed_worker_had_begun_goes_on_from_where_it_last_yielded(
     broker, app, start_worker, journal
 ):
-    worker = start_worker(APP, pool="prefork", concurrency=1)
+    worker = start_worker(APP, pool="prefork", concurrency=1, env={"START_METHOD": "spawn"})
     app.tasks["b.loop"].delay("a")
     journal.wait_started("a")
     worker.stop()

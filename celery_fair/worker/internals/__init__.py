@@ -54,6 +54,8 @@ from celery_fair.worker.internals.of_celery import (
     scheduled_now,
     scheduled_requests,
     settle_unrun,
+    starts_anew,
+    trace_anew,
     was_asked_to_end,
     was_revoked,
 )
@@ -173,6 +175,8 @@ __all__ = (
     "settle_redis_channel",
     "settle_unrun",
     "share_connections",
+    "starts_anew",
+    "trace_anew",
     "unacked_keys",
     "unwatch_before_closing",
     "wake_redis_poller",

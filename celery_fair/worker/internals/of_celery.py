@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+from billiard import get_start_method
 from billiard.einfo import ExceptionInfo
 from celery import signals
 from celery._state import _task_stack
+from celery.app.trace import build_tracer
 from celery.worker import state
 from celery.worker.consumer.control import Control
 from celery.worker.consumer.tasks import Tasks
@@ -86,6 +88,24 @@ def process_parked_with(worker: Any, process: Callable[..., None]) -> None:
     no semaphore, that method itself was bound long ago, and nothing comes by here.
     """
     worker._process_task = partial(process, worker._process_task)
+
+
+def starts_anew(worker: Any) -> bool:
+    """Whether the pool's processes are fresh interpreters: ``worker_pool_start_method`` (5.7).
+
+    billiard's own default is that too on macOS (``billiard.get_start_method``).
+    """
+    own = getattr(worker, "pool_start_method", "fork")
+    return bool(own != "fork" or get_start_method() != "fork")
+
+
+def trace_anew(task: Any, hostname: str) -> None:
+    """Make the tracer of a task anew, which has taken its ``run`` as it was.
+
+    As Celery's ``process_initializer`` of a pool's child makes it, and Celery's own way elsewhere.
+    """
+    app = task.app
+    task.__trace__ = build_tracer(task.name, task, app.loader, hostname, app=app)
 
 
 def is_acked_early(request: Any) -> bool:

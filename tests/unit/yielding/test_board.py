@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from itertools import pairwise
@@ -99,6 +100,24 @@ def test_a_forked_child_and_its_parent_share_it(board):
     assert board.reacted_at(cell) == 7.0
     os.close(read)
     os.close(write)
+
+
+def test_a_process_that_inherits_nothing_finds_it_by_its_path():
+    board, path = Board.named(4)
+    there = Board.at_path(path)
+    assert there.cells == 4
+    number = there.enter(2, digest_of("elsewhere"), 3.0)
+    [cell] = board.in_use(4)
+    board.ask(cell)
+    assert there.bytes[there.at(2)] == number
+
+
+def test_a_board_goes_with_its_process():
+    board, path = Board.named(4)
+    del board
+    gc.collect()
+    with pytest.raises(OSError, match=r"."):
+        Board.at_path(path)
 
 
 def test_to_look_allocates_nothing(board):

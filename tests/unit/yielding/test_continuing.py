@@ -205,6 +205,27 @@ def test_a_task_called_by_another_does_not_take_its_state(worker, sent):
     assert inner == [0, 99]
 
 
+def test_a_process_of_the_pool_that_is_started_anew_finds_the_board(worker, sent, monkeypatch):
+    board, path = Board.named(1)
+    worker.fair.runs.close()
+    monkeypatch.setattr(yielding_runs, "current_app", worker.app)
+    worker.fair.runs.join("w@host")
+    assert worker.fair.runs.board is None, "no worker has said where"
+    monkeypatch.setenv(yielding_runs.BOARD, path)
+    worker.fair.runs.join("w@host")
+    worker.board = board
+    worker.task.__trace__("an-id", (), {}, request())
+    assert len(sent) == 1
+
+
+def test_a_board_that_is_gone_leaves_a_worker_that_works(worker, monkeypatch, caplog):
+    worker.fair.runs.close()
+    monkeypatch.setenv(yielding_runs.BOARD, "/proc/1/fd/999999")
+    worker.fair.runs.join("w@host")
+    assert "nothing can be asked to yield here" in caplog.text
+    assert worker.fair.runs.board is None
+
+
 def test_the_end_of_a_run_that_yields_can_be_sent_between_processes():
     import pickle
 
