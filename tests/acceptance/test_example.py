@@ -197,3 +197,35 @@ def fill(url, others):
 def _values(text):
     results = json.loads(text or "{}").get("data", {}).get("result", [])
     return {result["value"][1] for result in results}
+
+
+def test_failed_documents_are_tried_again_by_a_button(chromium):
+    """The page alone, in front of a service that is made up."""
+    job = {"id": "j1", "state": "finished with failures", "total": 9, "done": 7, "failed": 2}
+    job |= {"rate": None, "eta": None, "asked_at": 1.0}
+
+    def serve(route):
+        method, path = route.request.method, route.request.url.removeprefix("http://service")
+        if path == "/":
+            page = (ROOT / "example_project" / "page.html").read_text(encoding="utf-8")
+            route.fulfill(body=page, content_type="text/html")
+        elif path.startswith("/jobs"):
+            job["asked_at"] += 1  # and nothing else
+            route.fulfill(json=job if method == "POST" else {"jobs": [job]})
+        else:
+            kind = {"running": 0, "waiting": 0, "wait_p95_seconds": None}
+            kinds = {"interactive": kind, "batch": kind}
+            route.fulfill(json={"workers": 0, "slots": 0, "kinds": kinds})
+
+    page = chromium.new_page()
+    page.route("**/*", serve)
+    page.goto("http://service/")
+    button = page.get_by_role("button", name="Try the failed ones again")
+    button.focus()
+    page.wait_for_function("performance.now() > 2500")  # two looks, and the focus stays
+    assert page.evaluate("document.activeElement.textContent") == button.inner_text()
+    assert "7 of 9 done, 2 failed (finished with failures)" in page.locator("#jobs").inner_text()
+    with page.expect_request("**/jobs/j1/retry") as asked:
+        page.keyboard.press("Enter")
+    assert asked.value.method == "POST"
+    page.close()
