@@ -10,7 +10,6 @@ from celery import Celery
 
 from celery_fair import Fair, StateAway
 from celery_fair.integrations.flower.jobs import EVERY_SECONDS, SHOWN, TEXT, Jobs
-from tests.brokers.waiting import wait_until
 from tests.unit.jobs.kept import keep, work
 
 NOTHING = {"jobs": [], "away": False}
@@ -40,10 +39,7 @@ def asked(jobs, app, now):
 def test_a_look_shows_what_the_look_before_has_found(app, store):
     keep(store, "mine", 4)
     work(store, "mine", 1, failing=1)
-    jobs = Jobs()
-    assert jobs.picture(app, 10.0) == NOTHING
-    wait_until(lambda: jobs.picture(app, 10.0)["jobs"], "the answer")
-    (job,) = jobs.picture(app, 10.0)["jobs"]
+    (job,) = asked(Jobs(), app, 10.0)["jobs"]
     assert (job["id"], job["state"], job["failed"], job["total"]) == ("mine", "running", 1, 4)
     assert json.loads(json.dumps(job)) == {**job, "eta": job["eta"] and list(job["eta"])}
     assert "no page" not in json.dumps(job), "no item, and nothing that an error said"
