@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -89,8 +90,7 @@ class Producer:
     def run(self) -> None:
         """Append everything, and close the job; raises what the items raise, and `JobConflict`."""
         try:
-            # The source may rest for longer than a producer may be silent.
-            with leases.held(self._beat, lambda: None), opened(self._items) as items:
+            with self._alive(), opened(self._items) as items:
                 self._append_all(items)
         except BaseException as error:
             self.error = error
@@ -144,6 +144,13 @@ class Producer:
         return state
 
     # -- the store
+
+    def _alive(self) -> AbstractContextManager[None]:
+        """Tell the store now and then that this lives: a source may rest for long.
+
+        Only in a thread of its own: what a call puts in by itself is there in a moment.
+        """
+        return leases.held(self._beat, lambda: None) if self._has_time else nullcontext()
 
     def _beat(self) -> bool:
         return not self._jobs.store.append(self._plan.id, 0, []).stop
