@@ -14,7 +14,7 @@ FIRST, LAST = 0.05, 0.85
 """The part of a run in which faults come: warm before, and time to come to rest after."""
 TASKS_A_FAULT = 125
 FEWEST, MOST = 12, 80
-TASKS_AN_ITEM = 2
+TASKS_AN_ITEM = 3
 
 ACKS = {"early": 45, "late": 35, "again": 20}
 FORMS = {"": 76, ".retrying": 12, ".failing": 4, ".limited": 8}
