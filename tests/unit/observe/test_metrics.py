@@ -80,7 +80,9 @@ def test_every_metric_is_documented_with_all_its_labels():
                        "batch_last_start_timestamp_seconds", "gate_protected", "gate_blind",
                        "clock_skew_clamps_total", "headers_missing_total",
                        "headers_unreadable_total", "observer_failures_total",
-                       "batch_retries_delayed_total", "batch_retries_refused_total")),
+                       "batch_retries_delayed_total", "batch_retries_refused_total",
+                       "yields_asked_total", "yield_slots_back_total",
+                       "yield_reaction_seconds_total", "yield_slot_back_seconds_total")),
     ],
 )  # fmt: skip
 def test_series_are_there_at_0_from_the_start(name, labels):

@@ -61,6 +61,10 @@ def facts(interactive: Any = None, batch: Any = None, **changes: Any) -> dict[st
         "headers": {"missing": 0, "unreadable": 0},
         "steering": {"paused": [], "draining": None},
         "retries": {"tokens": 10.0, "delayed": 0, "refused": 0},
+        "yielding": {
+            "asked": 0, "withdrawn": 0, "reactions": 0, "slots_back": 0,
+            "reaction_seconds": 0.0, "slot_back_seconds": 0.0, "slowest_slot_seconds": 0.0,
+        },
         "observer_failures": 0,
         "kinds": {"interactive": interactive or kind("celery"),
                   "batch": batch or kind("celery.batch")},
