@@ -29,6 +29,14 @@ def other_total(job: str, submitted: int, total: int) -> JobConflict:
     )
 
 
+def lost_items(job: str, kept: int, submitted: int) -> JobConflict:
+    """A store that has forgotten what it had, which a producer can't produce again."""
+    return JobConflict(
+        f"job {job!r}: expected {submitted} items to be kept, got {kept}: its Redis has lost some; "
+        "submit the same items again under the same id"
+    )
+
+
 def not_ended(job: str, state: str) -> JobConflict:
     """A job that can't be forgotten."""
     return JobConflict(

@@ -64,7 +64,9 @@ class Counted:
         )
 
     def _total(self, plan: Plan) -> int | None:
-        return self.submitted if self.closed else plan.total
+        if self.closed or plan.total is None:
+            return self.submitted if self.closed else None
+        return max(plan.total, self.submitted)
 
     def _pace(self, now: float) -> Pace | None:
         """The pace lately; of a job that has ended, the pace that it had then."""

@@ -31,6 +31,9 @@ KEPT_FAILURES: Final = 10_000
 LOSSES: Final = 3
 """An item that is alone fails when its worker was lost for so many times."""
 
+CLAIM_CHARACTERS: Final = 4_000_000
+"""A chunk has no more items than have so much JSON: Redis sends a claim as one answer."""
+
 MAX_TEXT: Final = 500
 """Characters that are kept of a failure's message."""
 
@@ -40,8 +43,14 @@ MAX_NAME: Final = 200
 TOO_MANY: Final = "%d of the %d items finished since it was started or resumed have failed"
 FULL: Final = "%d failed items are kept, and no more can be: retry those, or resume to keep more"
 
+ITEMS_GONE: Final = "items of it are gone from Redis, which may have evicted them: submit them anew"
 WORKER_LOST: Final = "WorkerLost"
 WORKER_LOST_MESSAGE: Final = (
     "each worker that ran it was not heard of again: killed, perhaps for the memory that it took, "
     "or its host was gone"
 )
+
+
+def kept(text: str, most: int) -> str:
+    """What is kept of a text: it is cut, and what UTF-8 has no place for is written out."""
+    return text[:most].encode("utf-8", "backslashreplace").decode()[:most]

@@ -170,8 +170,19 @@ class MemoryJob:
             return Nothing("surplus")
         return None if self.work else Nothing("no items")
 
-    def take(self) -> Piece:
-        """Items for a chunk: what has lost its worker before, alone; else as many as may be."""
+    def take_what_fits(self) -> Piece:
+        """Items for a chunk, of which not too much text is sent; one item always fits."""
+        losses, indices = self._take()
+        room = keeping.CLAIM_CHARACTERS
+        for place, index in enumerate(indices):
+            room -= len(self.item(index))
+            if room < 0 and place:
+                self.give_back(Piece(losses, indices[place:]))
+                return Piece(losses, indices[:place])
+        return Piece(losses, indices)
+
+    def _take(self) -> Piece:
+        """What has lost its worker before, alone; else as many items as a chunk may have."""
         taken: list[int] = []
         while self.back and len(taken) < self.size:
             self.back.sort(key=lambda piece: piece.indices[0])

@@ -52,8 +52,8 @@ def fail(job: MemoryJob, failed: Failed, now: float) -> None:
     before = job.failures.get(failed.index)
     job.failures[failed.index] = FailedItem(
         job.item(failed.index),
-        failed.error[: keeping.MAX_NAME],
-        failed.message[: keeping.MAX_TEXT],
+        keeping.kept(failed.error, keeping.MAX_NAME),
+        keeping.kept(failed.message, keeping.MAX_TEXT),
         1 if before is None else before.times + 1,
         now,
     )
@@ -249,7 +249,7 @@ def claim(
 
 def _hold(job: MemoryJob, ticket: str, token: str, until: float, now: float) -> Held:
     del job.waiting[ticket]
-    job.claims[ticket] = held = Held(token, job.take(), until)
+    job.claims[ticket] = held = Held(token, job.take_what_fits(), until)
     if job.started_at is None:
         job.started_at = now
     return held

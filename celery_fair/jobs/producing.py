@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from celery_fair.errors import JobConflict, StateAway
-from celery_fair.jobs import calls, tickets
+from celery_fair.jobs import calls, conflicts, tickets
 from celery_fair.jobs.items import encode, opened
 from celery_fair.jobs.leases import leases
 from celery_fair.jobs.plan import Plan
@@ -128,6 +128,8 @@ class Producer:
     def _append_block(self, first: int, texts: list[str]) -> Appended:
         """Append all of them; the store may take a part at a time."""
         state = self._append(first, texts)
+        if state.submitted < first and not state.stop:
+            raise conflicts.lost_items(self._plan.id, state.submitted, first)
         while state.submitted < first + len(texts) and not state.stop:
             self._grant()
             state = self._wait_for_room(state.submitted, state)

@@ -143,7 +143,8 @@ class RedisStore:
         args += [repr(report.seconds / report.count) if report.count else "0", size]
         args += [int(ends), next_ticket or "", int(yielded), len(report.failed)]
         for one in report.failed:
-            args += [one.index, one.error[: keeping.MAX_NAME], one.message[: keeping.MAX_TEXT]]
+            args += [one.index, keeping.kept(one.error, keeping.MAX_NAME)]
+            args.append(keeping.kept(one.message, keeping.MAX_TEXT))
         for index, result in report.results.items():
             args += [index, result]
         found = self._ask(scripts.REPORT, claim.job, *args, insist=True)

@@ -612,3 +612,31 @@ def test_a_producer_that_lives_says_so(store, clock):
     progress = store.progress("j")
     assert progress.producer_at == clock.now
     assert progress.last_at == 1_000.0
+
+
+# Odd input
+
+
+def test_what_utf8_has_no_place_for_is_written_out(store, submit):
+    submit(4)
+    finish(store, claim(store), {0: "no file 'caf\udce9'", 1: "\udce9" * keeping.MAX_TEXT})
+    first, second = store.failures("j")
+    assert first.message == r"no file 'caf\udce9'"
+    assert len(second.message) == keeping.MAX_TEXT
+
+
+def test_a_chunk_of_large_items_has_fewer_of_them(store):
+    large = '"' + "x" * (keeping.CLAIM_CHARACTERS // 3) + '"'
+    store.create(replace(PLAN, chunk_items=10))
+    store.append("j", 0, [large, large, large * 4, "3", "4"])
+    found = claim(store, ticket="a")
+    assert found.indices == [0, 1]
+    assert finish(store, found, next_ticket="b").next_ticket == "b"
+    assert store.claim("j", "b", LEASE).indices == [2], "one that is too large goes alone"
+    assert claim(store, ticket="c").indices == [3, 4]
+
+
+def test_a_job_has_at_least_what_was_submitted_whatever_its_producer_had_said(store):
+    store.create(replace(PLAN, total=2))
+    store.append("j", 0, ["0", "1", "2"])
+    assert store.progress("j").total == 3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from celery_fair.jobs import keeping
 from celery_fair.jobs.scripts.record import RECORD
 from celery_fair.jobs.scripts.submitting import ALL
 from celery_fair.state import Script
@@ -12,9 +13,11 @@ from celery_fair.state import Script
 #: an item, the plan and the items; or why there is nothing.
 CLAIM: Final = Script(
     ALL
+    + f"local GONE, CHARACTERS = {keeping.ITEMS_GONE!r}, {keeping.CLAIM_CHARACTERS}\n"
     + """
 local ticket, token, lease = ARGV[4], ARGV[5], tonumber(ARGV[6])
-if not open(job) then return {'unknown'} end
+local plan = call('GET', 'plan')
+if not plan or not open(job) then return {'unknown'} end
 may_be_full()
 local held = claim_of(ticket)
 if held and held.token ~= token then
@@ -23,6 +26,25 @@ if held and held.token ~= token then
   local calls = settle()
   for at = 1, #calls, 2 do put('due.' .. calls[at], now) end
   held = nil
+end
+-- The items go into ``items``, as many as fit; answers how many, and whether none is gone.
+local items = {}
+local function fetch(list)
+  local indices, room = indices_of(list), CHARACTERS
+  for from = 1, #indices, 100 do
+    local part = {unpack(indices, from, math.min(from + 99, #indices))}
+    for at, item in ipairs(call('HMGET', 'items', unpack(part))) do
+      if not item then
+        local kept = call('HGET', 'failures', part[at])
+        if not kept then return 0, false end
+        item = cjson.decode(kept)[1]
+      end
+      room = room - #item
+      if room < 0 and #items > 0 then return #items, true end
+      items[#items + 1] = item
+    end
+  end
+  return #items, true
 end
 local function why_not()
   if state() == 'cancelled' or state() == 'paused' then return state() end
@@ -39,21 +61,24 @@ if not held then
     return {reason}
   end
   local losses, list = take()
-  held = {token = token, losses = losses, reported = 0, list = list}
+  local count, whole = fetch(list)
+  if not whole then
+    give_back(losses, list)
+    pause(GONE)
+    save(true)
+    return {'paused'}
+  end
+  local fits, rest = split(list, count)
+  give_back(losses, rest)
+  held = {token = token, losses = losses, reported = 0, list = fits}
   keep_claim(ticket, held)
   write('ZADD', 'leases', now + lease, ticket)
-  add('running', count_of(list))
+  add('running', count)
   if meta.started == '' then put('started', now) end
 end
 save(true)
-local indices, items = indices_of(held.list), {}
-in_parts(indices, function(part)
-  for at, item in ipairs(call('HMGET', 'items', unpack(part))) do
-    items[#items + 1] = item or cjson.decode(call('HGET', 'failures', part[at]))[1]
-  end
-end)
-return {'claim', written_as(held.list), held.losses, meta.item_seconds or '', call('GET', 'plan'),
-        items}
+if #items == 0 then fetch(held.list) end
+return {'claim', written_as(held.list), held.losses, meta.item_seconds or '', plan, items}
 """
 )
 

@@ -16,7 +16,7 @@ from celery_fair.errors import JobNotFound, StateAway
 from celery_fair.internals import Connected
 from celery_fair.jobs.keeping import OPEN_SECONDS
 from celery_fair.jobs.redis_store import PATIENCE_SECONDS, RedisStore
-from celery_fair.jobs.store import Claim, Report
+from celery_fair.jobs.store import Claim, Nothing, Report
 from celery_fair.state import State
 from tests.jobs.contract import *  # noqa: F403
 from tests.jobs.contract import LEASE, PLAN, TASK, claim, finish, run
@@ -152,7 +152,7 @@ def calls_of(client, step) -> int:
 
 def test_a_chunk_costs_the_same_however_large_its_job(client, store, submit):
     costs = []
-    for id, count, chunk in (("small", 40, 4), ("large", 9_000, 1_000)):
+    for id, count, chunk in (("small", 40, 4), ("large", 9_000, 100)):
         submit(count, id=id, chunk_items=chunk)
         if id == "large":
             run_but_one(store, id)
@@ -172,8 +172,8 @@ def steps_of(store, id):
 
 def run_but_one(store, id) -> None:
     """Work off all chunks but the last."""
-    for number in range(8):
-        finish(store, claim(store, id, f"t{number}"), {number * 1_000: "bad"})
+    for number in range(89):
+        finish(store, claim(store, id, f"t{number}"), {number * 100: "bad"})
 
 
 # What goes wrong
@@ -240,6 +240,22 @@ def test_a_redis_that_forgot_a_job_says_so(redis_server):
     assert not finish(store, found).counted
     with pytest.raises(JobNotFound):
         store.progress("j")
+
+
+def test_a_job_pauses_whose_items_redis_has_evicted(client, store, submit):
+    submit(8)
+    store.grant("j", ["a", "b"])
+    client.delete("app:_celery_fair.job.items.j")
+    assert store.claim("j", "a", LEASE) == Nothing("paused")
+    progress = store.progress("j")
+    assert (progress.state, progress.running) == ("paused", 0)
+    assert progress.reason.startswith("items of it are gone from Redis")
+    store.resume("j")
+    client.delete("app:_celery_fair.job.plan.j")
+    assert store.claim("j", "b", LEASE) == Nothing("unknown")
+    with pytest.raises(JobNotFound):
+        store.progress("j")
+    assert store.list() == []
 
 
 def test_a_client_that_decodes_will_do(redis_server):

@@ -337,6 +337,22 @@ def test_a_store_that_is_away_is_waited_for_in_a_thread_and_by_no_web_request(
     assert fair.submit_job(double, [1, 2], id="j2").progress().state == "running"
 
 
+def test_a_producer_whose_store_has_lost_items_adds_no_wrong_ones(fair, store, double):
+    def source():
+        yield from range(producing.BLOCK_ITEMS)
+        kept = store._jobs["j"]  # as a Redis that was killed has written a part of it
+        kept.submitted, kept.items = 100, {index: kept.items[index] for index in range(100)}
+        yield "another"
+
+    job = fair.submit_job(double, source(), id="j")
+    with pytest.raises(JobConflict, match="got 100: its Redis has lost some; submit the same item"):
+        job.wait_submitted(10.0)
+    assert job.progress().submitted == 100
+    fair.submit_job(double, iter(range(600)), id="j").wait_submitted(10.0)
+    kept = store._jobs["j"].items
+    assert [kept[index] for index in (0, 99, 100, 599)] == ["0", "99", "100", "599"]
+
+
 def test_a_source_that_fails_pauses_its_job_and_the_same_call_goes_on(eager_fair, note):
     broken = True
 
