@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from celery_fair.cli.words import count, duration, plural
-from celery_fair.jobs.progress import ENDED, RUNNING, Band, Progress
+from celery_fair.jobs.progress import RUNNING, Band, Progress
 
 SHORT: Final = 8
 """So much of an id is shown at least; who has ten jobs needs no more to name one."""
@@ -79,7 +79,7 @@ def warning(job: Progress) -> str | None:
 
 def running(job: Progress) -> str | None:
     """``76 items run now, 38 in the next chunk``."""
-    if job.state in ENDED:
+    if job.state != RUNNING and not job.running:
         return None
     said = f"{plural(job.running, 'item')} run now" if job.running != 1 else "1 item runs now"
     return said if job.chunk_items is None else f"{said}, {count(job.chunk_items)} in a chunk"

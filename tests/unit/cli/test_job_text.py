@@ -129,6 +129,11 @@ def test_an_ended_job_says_when_it_ended_and_how_long_it_took():
     assert "run now" not in text
 
 
+def test_of_a_paused_job_only_what_still_runs_has_a_pace():
+    assert "76 items run now" in shown(show_one, progress(state="paused"), [])
+    assert "pace" not in shown(show_one, progress(state="paused", running=0), [])
+
+
 def test_what_a_name_holds_steers_no_terminal():
     text = shown(show_one, progress(task="\x1b[2Jx", reason="\x1b]0;y"), [])
     assert "\x1b" not in text

@@ -370,6 +370,16 @@ def test_tasks_may_be_named_by_themselves(app: Celery, fair: Fair, api: Any) -> 
     assert api("POST", "/jobs", asked, tasks=[app.tasks[DOUBLE]]).status == 202
 
 
+def test_what_the_application_says_of_each_job_holds_unless_a_client_may_say_it(
+    api: Any, fair: Fair
+) -> None:
+    options = {"results": True, "max_failures": 7}
+    asked = {"task": DOUBLE, "items": [1, 2], "id": "mine", "max_failures": 1}
+    assert api("POST", "/jobs", asked, options=options).status == 202
+    assert fair.job("mine").results() == {0: 2, 1: 4}
+    assert fair.jobs.store.plan("mine").max_failures == 1
+
+
 def test_django_decorates_each_address_as_it_is_told(fair: Fair) -> None:
     seen: list[Any] = []
 
