@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from billiard.exceptions import SoftTimeLimitExceeded
 from celery.utils import uuid
 
-from celery_fair.errors import NotInstalled, StateAway
+from celery_fair.errors import JobNotFound, NotInstalled, StateAway
 from celery_fair.jobs import calls, tickets
 from celery_fair.jobs.insisting import insist
 from celery_fair.jobs.leases import LEASE_SECONDS, leases
@@ -172,7 +172,10 @@ class Chunk:
         if self._lost:
             return
         try:
-            self._report(ends=True, seconds=seconds)
+            try:
+                self._report(ends=True, seconds=seconds)
+            except SoftTimeLimitExceeded:  # it comes once, and all is done but this
+                self._report(ends=True, seconds=seconds)
         except StateAway:
             logger.warning(
                 "celery-fair: a chunk of job %s could not report %d items: they will be run again",
@@ -187,7 +190,7 @@ class Chunk:
         if reported.calls:
             try:
                 calls.publish(self._fair, self._store, plan, reported.calls)
-            except StateAway:  # they stay due
+            except (StateAway, JobNotFound):  # they stay due, or somebody has forgotten the job
                 logger.debug("celery-fair: callbacks of job %s are left for later", plan.id)
 
     def _next_size(self) -> int:

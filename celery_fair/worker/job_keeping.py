@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import random
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from celery_fair.errors import SettingsError, StateAway
+from celery_fair.errors import JobNotFound, SettingsError, StateAway
 from celery_fair.jobs import calls, tickets
 from celery_fair.jobs.store import JobStore, Overdue
 from celery_fair.jobs.task import way_of
@@ -77,7 +78,8 @@ class JobKeeping:
         for overdue in store.overdue(tasks, AT_ONCE):
             if self._ended.is_set():
                 return
-            self._publish(store, overdue)
+            with suppress(JobNotFound):  # forgotten meanwhile
+                self._publish(store, overdue)
 
     def _publish(self, store: JobStore, overdue: Overdue) -> None:
         plan = store.plan(overdue.job)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from celery_fair import Fair, QueueFull, SettingsError, StateAway, job_task
+from celery_fair import Fair, JobNotFound, QueueFull, SettingsError, StateAway, job_task
 from celery_fair.jobs.memory_store import MemoryStore
 from celery_fair.worker import job_keeping
 from celery_fair.worker.job_keeping import JobKeeping
@@ -109,6 +109,24 @@ def test_one_that_can_not_be_published_now_is_tried_again(
     clock.now += 200
     look()
     assert len(sent()) == 1
+
+
+def test_a_job_that_is_forgotten_keeps_nobody_from_the_others(
+    fair, store, clock, task, sent, look, monkeypatch
+):
+    first, second = (fair.submit_job(task, [1]) for _ in range(2))
+    sent()
+    clock.now += 61
+    plan = store.plan
+
+    def forgotten(id):
+        if id == first.id:
+            raise JobNotFound(id)
+        return plan(id)
+
+    monkeypatch.setattr(store, "plan", forgotten)
+    look()
+    assert [one.headers["fair_job"] for one in sent()] == [second.id]
 
 
 def test_it_runs_only_where_there_are_job_tasks_and_a_store(make_app, caplog, monkeypatch):

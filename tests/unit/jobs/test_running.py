@@ -286,6 +286,24 @@ def test_a_report_is_repeated_until_a_store_that_is_away_is_back(fair, make, sto
     assert not away
 
 
+def test_a_soft_limit_that_comes_with_the_last_report_takes_nothing_back(
+    fair, make, store, monkeypatch
+):
+    report, limits = store.report, [1]
+
+    def limited(*args, **options):
+        answer = report(*args, **options)
+        if limits:
+            limits.pop()
+            raise SoftTimeLimitExceeded  # after it was counted
+        return answer
+
+    monkeypatch.setattr(store, "report", limited)
+    job = fair.submit_job(make(lambda n: n), range(10), chunk_items=5)
+    assert outcome(job) == (10, 0)
+    assert job.progress().state == "finished"
+
+
 def test_one_that_stays_away_leaves_the_items_to_whoever_comes_after(
     fair, make, store, monkeypatch, caplog
 ):
