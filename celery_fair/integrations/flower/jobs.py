@@ -42,7 +42,7 @@ class Jobs:
 
     def _ask(self, app: Any) -> None:
         fair = Fair.of(app)
-        if fair is None or not fair.settings.enabled:
+        if fair is None:
             return
         try:
             self._shown = [_row(job) for job in fair.list_jobs(0, SHOWN)]
