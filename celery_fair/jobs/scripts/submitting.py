@@ -12,7 +12,8 @@ from celery_fair.state import Script
 ALL: Final = RECORD + PIECES + COUNTING
 
 #: ARGV: the plan as JSON, then fields of the record and their values. Answers the task of the job
-#: that is there, or nothing. It also takes some that have expired from the set of all jobs.
+#: that is there, or nothing. It also looks at three of the set of all jobs, any three, and takes
+#: out those that have expired: so the set stays in proportion, whoever never lists them.
 CREATE: Final = Script(
     RECORD
     + """
@@ -29,7 +30,8 @@ put('state', 'running')
 write('SET', 'plan', ARGV[4])
 save(true)
 local all = prefix .. 'jobs'
-for _, old in ipairs(redis.call('ZRANGE', all, 0, 2)) do
+local from = now % math.max(redis.call('ZCARD', all) - 2, 1)
+for _, old in ipairs(redis.call('ZRANGE', all, from, from + 2)) do
   if redis.call('EXISTS', prefix .. 'job.meta.' .. old) == 0 then redis.call('ZREM', all, old) end
 end
 redis.call('ZADD', all, now, job)

@@ -103,18 +103,32 @@ def test_a_forgotten_job_leaves_nothing(client, store, submit):
     assert [key for key in client.keys("app:*") if b"answer" not in key] == []
 
 
+def expire(client, *ids) -> None:
+    for id in ids:
+        client.delete(f"app:_celery_fair.job.meta.{id}", f"app:_celery_fair.job.plan.{id}")
+
+
 def test_a_job_that_has_expired_is_listed_no_more(client, store, submit, clock):
     for id in "abcde":
         clock.now += 1
         submit(4, id=id)
-    client.delete("app:_celery_fair.job.meta.c", "app:_celery_fair.job.plan.c")
-    client.delete("app:_celery_fair.job.meta.a", "app:_celery_fair.job.plan.a")
+    expire(client, "a", "c")
     assert [one.id for one in store.list(0, 2)] == ["e", "d"]
     assert [one.id for one in store.list(0, 3)] == ["e", "d", "b"]
-    submit(4, id="f")
-    assert client.zrange("app:_celery_fair.jobs", 0, -1) == [b"b", b"d", b"e", b"f"]
+    assert [one.id for one in store.list()] == ["e", "d", "b"]
+    assert client.zrange("app:_celery_fair.jobs", 0, -1) == [b"b", b"d", b"e"]
     store.overdue([TASK])
-    assert client.zscore(f"app:_celery_fair.jobs.open.{TASK}", "a") is None
+    assert client.zcard(f"app:_celery_fair.jobs.open.{TASK}") == 3
+
+
+def test_jobs_that_nobody_lists_are_forgotten_as_others_come(client, store, clock):
+    store.create(replace(PLAN, id="stays"))
+    for number in range(200):
+        clock.now += 0.123
+        store.create(replace(PLAN, id=f"short{number}"))
+        expire(client, f"short{number}")
+    assert client.zcard("app:_celery_fair.jobs") < 30
+    assert client.zscore("app:_celery_fair.jobs", "stays")
 
 
 def test_no_job_is_taken_for_a_part_of_another(store, submit):
