@@ -27,7 +27,7 @@ def job() -> None:
 
 @job.command("list")
 @options.start_option
-@options.count_option(20)
+@options.count_option(20, 200)
 @json_option
 @click.pass_obj
 def list_(obj: CLIContext, start: int, count: int, as_json: bool) -> None:
@@ -162,7 +162,7 @@ def retry(obj: CLIContext, id: str, as_json: bool) -> None:
 @job.command()
 @options.job_argument
 @options.start_option
-@options.count_option(100)
+@options.count_option(100, 1000)
 @options.items_option
 @json_option
 @click.pass_obj
@@ -181,7 +181,7 @@ def failures(obj: CLIContext, id: str, start: int, count: int, items: bool, as_j
 @job.command()
 @options.job_argument
 @options.start_option
-@options.count_option(100)
+@options.count_option(100, 1000)
 @click.pass_obj
 def results(obj: CLIContext, id: str, start: int, count: int) -> None:
     """Write the results of a job as lines of JSON, in the items' order.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from celery.exceptions import CeleryCommandException
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 LOOKED: Final = 1000
 """Of so many jobs, the newest, a part of the id will do."""
+PAGE: Final = 200
+"""So many are asked for at once: Redis does nothing else meanwhile, for some 7 ms."""
 NAMED: Final = 5
 
 
@@ -39,7 +42,7 @@ def find(fair: Fair, said: str) -> tuple[Job, Progress]:
     try:
         return fair.job(said), fair.job(said).progress()
     except JobNotFound:
-        known = {job.id: job for job in fair.list_jobs(0, LOOKED)}
+        known = {job.id: job for job in _newest(fair)}
     near = [id for id in known if said and id.startswith(said)]
     if len(near) == 1:
         return fair.job(near[0]), known[near[0]]
@@ -51,3 +54,11 @@ def find(fair: Fair, said: str) -> tuple[Job, Progress]:
         )
     hint = did_you_mean(said, known) or "; `celery -A … fair job list` lists those that are kept"
     raise CeleryCommandException(f"there is no job {said!r}{hint}", EX_USAGE)
+
+
+def _newest(fair: Fair) -> Iterator[Progress]:
+    for start in range(0, LOOKED, PAGE):
+        found = fair.list_jobs(start, PAGE)
+        yield from found
+        if len(found) < PAGE:
+            return

@@ -35,11 +35,11 @@ items_option = click.option(
 )
 
 
-def count_option(default: int) -> Callable[[F], F]:
-    """How many to show."""
+def count_option(default: int, most: int) -> Callable[[F], F]:
+    """How many to show; all of them are one answer of Redis, which it must be quick with."""
     return click.option(
         "--count",
-        type=click.IntRange(1, 1000),
+        type=click.IntRange(1, most),
         default=default,
         show_default=True,
         help="How many to show at most.",

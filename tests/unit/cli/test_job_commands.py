@@ -10,7 +10,7 @@ from celery.bin.base import CLIContext
 from click.testing import CliRunner
 
 from celery_fair import Fair, StateAway
-from celery_fair.cli import fair, job_watch
+from celery_fair.cli import fair, job_find, job_watch
 from tests.brokers.process import free_port
 from tests.unit.jobs.kept import keep, work
 
@@ -51,6 +51,16 @@ def test_an_id_may_be_cut_to_what_no_other_one_begins_with(job, store):
     assert both.exit_code == EX_USAGE
     assert "2 ids begin with '3f'" in both.stderr
     assert "say more of it" in both.stderr
+
+
+def test_a_part_of_an_id_is_looked_for_page_by_page(job, store, monkeypatch):
+    for number in range(5):
+        keep(store, f"job-{number}", 1)
+    monkeypatch.setattr(job_find, "PAGE", 2)
+    assert json.loads(job("show", "job-0", "--json").stdout)["id"] == "job-0"
+    assert "5 ids begin with 'job-'" in job("show", "job-").stderr
+    keep(store, "oldest", 1)
+    assert json.loads(job("show", "old", "--json").stdout)["id"] == "oldest"
 
 
 def test_a_whole_id_is_meant_though_others_begin_so(job, store):
