@@ -33,7 +33,7 @@ class Policy:
         "_gate", "_known_credits", "_last_batch_start", "_limits", "_load", "_lookahead",
         "_meter", "_owed_ceiling", "_place", "_reserve", "_serves_both", "_settings", "_share",
         "consumes", "fleet_reserve", "listening", "mode", "paused", "reserve", "running_batch",
-        "running_interactive", "serves", "slots",
+        "running_interactive", "serves", "slot_back_seconds", "slots", "yields_per_second",
     )  # fmt: skip
 
     def __init__(
@@ -53,6 +53,8 @@ class Policy:
         self.mode = Mode.OPEN
         self.listening = False
         self.reserve = self.fleet_reserve = 0
+        self.yields_per_second = self.slot_back_seconds = 0.0
+        """How often running batch could give a slot back, and how long that takes (`Traffic`)."""
         self._gate = Gate(settings, now)
         self._reserve = Reserve(settings, now)
         self._share = Share(
@@ -164,6 +166,15 @@ class Policy:
         """Start no batch task while listening: it may be the reserve of a fleet yet unseen."""
         if listening != self.listening:
             self.listening = listening
+            self._derive(now)
+
+    def rely_on_yields(self, per_second: float, now: float) -> None:
+        """Running batch can give back so many slots a second; 0 if some of it can't.
+
+        From 0 at the next tick, to 0 at once.
+        """
+        before, self.yields_per_second = self.yields_per_second, per_second
+        if before and not per_second:
             self._derive(now)
 
     def see_fleet(self, view: FleetView | None, now: float) -> None:
@@ -386,6 +397,12 @@ class Policy:
         share = settings.share_at(self._load.batch_oldest_wait_seconds)
         guaranteed = settings.guaranteed(total, share)
         traffic = self._meter.traffic(self._place, self.slots, self.running_batch)
+        if self.yields_per_second and self._place.view is None:  # of others nobody knows it
+            traffic = replace(
+                traffic,
+                yields_per_second=self.yields_per_second,
+                slot_back_seconds=self.slot_back_seconds,
+            )
         if self._serves_both:
             wanted = self._reserve.update(traffic, now)
             self.fleet_reserve = max(0, min(wanted, total - guaranteed))

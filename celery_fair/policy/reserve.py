@@ -11,6 +11,7 @@ _COLD_SECONDS = 60.0
 _MEMORY_SECONDS = 60.0
 _FALL_SECONDS = 5.0
 _USUAL_SECONDS = 5.0
+_TWICE = 2.0
 _MARGIN = 1.15
 """On the mean of running interactive tasks: as many slots as tasks would never catch up."""
 
@@ -28,6 +29,10 @@ class Traffic:
     batch_seconds: float
     batch_running: int
     batch_finished: int
+    yields_per_second: float = 0.0
+    """How many slots batch could give back a second; 0 where some of its tasks can't be asked."""
+    slot_back_seconds: float = 0.0
+    """How long that takes, as far as it is known."""
 
 
 class Reserve:
@@ -104,10 +109,22 @@ class Reserve:
         """
         if self._settings.reserve != "auto" or traffic.slots < 2 or self._is_tiny(traffic):
             return 0
+        if self._gives_way(traffic):
+            return 0
         mean = self._running / self._running_weight if self._running_weight else 0.0
         return max(0, int(_MARGIN * mean + 0.5) - max(self.value - self._floor(traffic), 0))
 
+    def _gives_way(self, traffic: Traffic) -> bool:
+        """Whether running batch is as good as a reserve: a slot is had within the accepted wait.
+
+        And twice as often as interactive tasks come: one that has just started can't be asked yet.
+        """
+        often = traffic.yields_per_second >= max(_TWICE * traffic.interactive_rate, 1e-9)
+        return often and traffic.slot_back_seconds <= self._accepted_seconds(traffic)
+
     def _is_cold(self, traffic: Traffic, now: float) -> bool:
+        if self._gives_way(traffic):
+            return False
         if self._batch_since is None:
             if not traffic.batch_running and not traffic.batch_finished:
                 return True
@@ -124,7 +141,9 @@ class Reserve:
             self._needed_at = now
 
     def _floor(self, traffic: Traffic) -> int:
-        return 0 if traffic.slots < 2 or self._is_tiny(traffic) else self._settings.reserve_min
+        if traffic.slots < 2 or self._is_tiny(traffic) or self._gives_way(traffic):
+            return 0
+        return self._settings.reserve_min
 
     def _is_tiny(self, traffic: Traffic) -> bool:
         # Batch so short that its slots come back within the lookahead makes nobody wait. The age of
@@ -143,15 +162,17 @@ class Reserve:
 
     def _wanted(self, traffic: Traffic, now: float, limit: int) -> int:
         rate = self._see_peak(traffic, now)
-        seconds = traffic.interactive_seconds
-        accepted = self._settings.reserve_wait_seconds
-        if accepted is None:
-            accepted = max(0.1, seconds / 4)
-        headroom = seconds
+        if self._gives_way(traffic):
+            return 0
+        seconds = headroom = traffic.interactive_seconds
         if traffic.batch_seconds > 0:
             headroom = min(seconds, traffic.batch_seconds / max(traffic.batch_running, 1))
-        mean = rate * max(0.0, headroom - accepted)
+        mean = rate * max(0.0, headroom - self._accepted_seconds(traffic))
         return poisson_quantile(mean, self._settings.reserve_target, limit)
+
+    def _accepted_seconds(self, traffic: Traffic) -> float:
+        accepted = self._settings.reserve_wait_seconds
+        return max(0.1, traffic.interactive_seconds / 4) if accepted is None else accepted
 
 
 def poisson_quantile(mean: float, target: float, limit: int) -> int:

@@ -62,6 +62,10 @@ class YieldRules:
     min_seconds: float = 1.0
     max_overhead: float = 0.05
 
+    def is_light(self, candidate: Candidate) -> bool:
+        """Whether it may be asked soon after the minimum, for what it took to set up."""
+        return candidate.setup_seconds / self.max_overhead <= 2 * self.min_seconds
+
     def may_be_asked(self, candidate: Candidate) -> bool:
         """Whether it has run for long enough."""
         earned = candidate.setup_seconds / self.max_overhead

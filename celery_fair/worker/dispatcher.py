@@ -334,6 +334,8 @@ class Dispatcher:
         self.counting.started.append(slot)
         self.windows[kind].starting(request)
         policy.start(kind, now, now - received_at)
+        if policy.yields_per_second and kind == BATCH:
+            self.asking.begins(request.task.name, now)
         self.dispatched[kind] += 1
         if "dispatched" in self.observers.hooks:
             self.observers.tell("dispatched", telling.of_slot(slot, finished=False))

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 SPARE_CELLS: Final = 256
 """Beyond the pool's largest size: ``pool_grow`` knows none."""
 
+BACK_WEIGHT: Final = 0.2
+"""Of the latest time in the mean of those that slots took to come back."""
+
 
 class Asked(NamedTuple):
     """A running task that is asked."""
@@ -54,6 +57,8 @@ class Asking:
         """Whether any task here could ever yield: the one look that all others pay for."""
         self.asked: dict[Slot, Asked] = {}
         self.figures = Figures()
+        self._yield: set[str] = set()
+        """Names of batch tasks that could be asked when they had run for their minimum."""
 
     def tick(self, now: float) -> int:
         """Look again; return for how many interactive tasks a slot could be had within an item."""
@@ -61,6 +66,7 @@ class Asking:
         if not self.possible:
             return 0
         self.look(now)
+        self._tell_policy(now)
         demand = self._demand(now)
         most = demand.batch_running - demand.batch_floor
         if most <= 0:
@@ -89,6 +95,9 @@ class Asking:
             return
         figures, reacted_at = self.figures, self.board.reacted_at(asked.cell)
         seconds = slot.finished_at - asked.at
+        policy = self._dispatcher.policy
+        known = policy.slot_back_seconds or seconds
+        policy.slot_back_seconds = known + (seconds - known) * BACK_WEIGHT
         figures.slots_back += 1
         figures.slot_back_seconds += seconds
         figures.slowest_slot_seconds = max(figures.slowest_slot_seconds, seconds)
@@ -100,6 +109,31 @@ class Asking:
         """The worker ends: whatever can yield does, so that it need not be waited for."""
         if self.enforcing:
             self.board.ask_all()
+
+    def begins(self, task: str, now: float) -> None:
+        """A batch task of that name takes a slot while running batch stands in for the reserve.
+
+        Of one that was never seen to yield nobody knows how long it keeps the slot. So the reserve
+        is back at once, before the next.
+        """
+        if task not in self._yield:
+            self._dispatcher.policy.rely_on_yields(0.0, now)
+
+    def _tell_policy(self, now: float) -> None:
+        """How often a slot could be had, if each batch task that runs can yield.
+
+        Of those younger than their minimum the name tells: they may not have come to a look yet.
+        """
+        rules, policy = self.rules(), self._dispatcher.policy
+        batch = [slot for slot in self._dispatcher.slots if slot.kind == BATCH]
+        ran = [slot for slot in batch if now - slot.started_at >= rules.min_seconds]
+        can = {one.key for one in self._candidates(now)[0] if rules.is_light(one)}
+        for slot in ran:
+            (self._yield.add if slot in can else self._yield.discard)(slot.request.task.name)
+        if batch:  # without any, what is known holds
+            every = all(slot.request.task.name in self._yield for slot in batch)
+            often = policy.running_batch / rules.min_seconds
+            policy.rely_on_yields(often if every else 0.0, now)
 
     def _demand(self, now: float) -> Demand:
         lane = self._dispatcher.lanes.get(INTERACTIVE)

@@ -63,7 +63,9 @@ def test_a_question_is_withdrawn_with_its_reason_the_latest_first():
 
 @given(
     demand=st.builds(
-        Demand, st.integers(0, 20), st.integers(0, 5), st.integers(0, 20), st.integers(0, 20)
+        Demand,
+        *(st.integers(0, most) for most in (20, 5, 20, 20, 0)),
+        st.just(0.0),
     ),
     tasks=st.lists(
         st.tuples(st.floats(0, 300), st.floats(0, 10), st.none() | st.floats(0, 5)), max_size=20

@@ -19,8 +19,8 @@ from celery_fair.yielding.board import digest_of
 class Rig:
     """A worker of so many slots, all of which batch tasks have had since time 0."""
 
-    def __init__(self, slots=4):
-        self.policy = Policy(PolicySettings(reserve=0), slots=slots, now=0.0)
+    def __init__(self, slots=4, reserve=0):
+        self.policy = Policy(PolicySettings(reserve=reserve), slots=slots, now=0.0)
         self.slots = Slots()
         self.lane = SimpleNamespace(held=[])
         self.lanes = {INTERACTIVE: self.lane}
@@ -32,7 +32,12 @@ class Rig:
 
     def start(self, id, kind=BATCH, at=0.0):
         self.policy.start(kind, at)
-        return self.slots.take(kind, SimpleNamespace(id=id), at)
+        task = SimpleNamespace(name=id.rstrip("0123456789"))
+        return self.slots.take(kind, SimpleNamespace(id=id, task=task), at)
+
+    def tick(self, now):
+        self.asking.tick(now)
+        self.policy.observe(Load(0, 100), now)
 
     def can_yield(self, *numbers, at=0.0):
         for number in numbers:
@@ -109,6 +114,30 @@ def test_it_says_for_how_many_interactive_tasks_a_slot_could_be_had(rig):
     wide = Rig(slots=8)
     wide.can_yield(*range(8))
     assert wide.asking.tick(2.0) == 6, "two of eight are guaranteed"
+
+
+def test_batch_that_can_yield_stands_in_for_the_reserve_until_one_begins_that_may_not():
+    rig = Rig(slots=4, reserve="auto")
+    rig.can_yield(0, 1, 2)
+    rig.tick(2.0)
+    assert rig.policy.reserve == 2, "b3 was never seen to look"
+    rig.can_yield(3)
+    for seconds in range(3, 20):
+        rig.tick(float(seconds))
+    assert rig.policy.reserve == 0
+    rig.asking.begins("b", 20.0)
+    assert rig.policy.reserve == 0
+    rig.asking.begins("other", 20.0)
+    assert rig.policy.reserve >= 1, "at once: the next may take a slot for ten minutes"
+
+
+def test_slots_that_come_back_late_are_no_reserve():
+    rig = Rig(slots=4, reserve="auto")
+    rig.can_yield(0, 1, 2, 3)
+    rig.policy.slot_back_seconds = 0.5
+    for seconds in range(2, 90):
+        rig.tick(float(seconds))
+    assert rig.policy.reserve >= 1
 
 
 def test_paused_batch_is_asked_to_leave(rig):
