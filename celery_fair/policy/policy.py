@@ -397,7 +397,8 @@ class Policy:
         share = settings.share_at(self._load.batch_oldest_wait_seconds)
         guaranteed = settings.guaranteed(total, share)
         traffic = self._meter.traffic(self._place, self.slots, self.running_batch)
-        if self.yields_per_second and self._place.view is None:  # of others nobody knows it
+        view = self._place.view
+        if self.yields_per_second and (view is None or view.workers == 1):  # others don't tell it
             traffic = replace(
                 traffic,
                 yields_per_second=self.yields_per_second,

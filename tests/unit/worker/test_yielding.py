@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from celery_fair.policy import Policy, PolicySettings
+from celery_fair.policy.fleet import fleet_view
 from celery_fair.policy.kinds import BATCH, INTERACTIVE
 from celery_fair.policy.load import Load
 from celery_fair.policy.yields import YieldRules
@@ -129,6 +131,18 @@ def test_batch_that_can_yield_stands_in_for_the_reserve_until_one_begins_that_ma
     assert rig.policy.reserve == 0
     rig.asking.begins("other", 20.0)
     assert rig.policy.reserve >= 1, "at once: the next may take a slot for ten minutes"
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_in_a_fleet_nobody_knows_what_the_others_tasks_can(others):
+    rig = Rig(slots=4, reserve="auto")
+    rig.can_yield(0, 1, 2, 3)
+    for seconds in range(2, 90):
+        me = rig.policy.member("me")
+        there = [replace(me, name=f"w{n}") for n in range(others)]
+        rig.policy.see_fleet(fleet_view(me, there, 0.0), float(seconds))
+        rig.tick(float(seconds))
+    assert (rig.policy.fleet_reserve == 0) == (others == 0)
 
 
 def test_slots_that_come_back_late_are_no_reserve():
