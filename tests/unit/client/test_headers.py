@@ -131,6 +131,14 @@ class Hostile(Mapping[str, Any]):
         raise OverflowError
 
 
+@pytest.mark.parametrize("bad", ["-1", "0", "true", "1.5", '"2"', "1e400", "9999999999999"])
+def test_a_count_of_yields_is_a_sound_number_or_none(bad: str) -> None:
+    found = FairHeader.read({"fair": f'batch 1764457200.0 {{"yields":{bad}}}'})
+    assert found is not None
+    assert found.yields == 0
+    assert FairHeader.read({"fair": found._replace(yields=7).as_line()}).yields == 7
+
+
 def test_a_mapping_that_raises_is_no_header() -> None:
     assert FairHeader.read(Hostile()) is None
     assert FairHeader.read({"fair": Hostile()}) is None

@@ -45,6 +45,13 @@ def test_a_publisher_in_the_past_stands_before_the_others_for_a_minute_at_the_mo
     assert stamps(NOW - HOUR)[0] == NOW - HEAD_START_SECONDS
 
 
+def test_one_that_has_yielded_says_so():
+    arrivals, said = Arrivals(), FairHeader("batch", NOW, NOW, yields=2)
+    assert arrivals.stamps({"fair": said.as_line()}, NOW)[2] == said
+    plain = said._replace(yields=0)
+    assert arrivals.stamps({"fair": plain.as_line()}, NOW)[2] is None
+
+
 def test_batch_that_waited_for_a_week_did_wait_for_a_week():
     week = 7 * 24 * HOUR
     assert stamps(NOW - week)[1] == NOW - week

@@ -12,11 +12,13 @@ import pytest
 from redis.exceptions import OutOfMemoryError, ResponseError
 
 from celery_fair.errors import SettingsError
+from celery_fair.headers import FairHeader
 from celery_fair.identity import scripts
 from celery_fair.identity.scripts import DONE, OVER, RETRYING, WAITING
 from celery_fair.internals import Connected
 from celery_fair.policy.kinds import INTERACTIVE
 from celery_fair.state import State
+from celery_fair.worker import copies as copies_module
 from celery_fair.worker import internals
 from celery_fair.worker.copies import RENEW_SECONDS, Copies
 from celery_fair.worker.noting import Noting
@@ -178,6 +180,17 @@ def test_a_retry_runs_and_an_old_attempt_does_not(redis):
     assert not redis.start("one", attempt=0)
 
 
+@pytest.mark.parametrize(
+    ("retries", "yields", "attempt"), [(0, 0, 0), (2, 0, 2), (0, 3, 3), (2, 3, 5), (None, 1, 1)]
+)
+def test_each_continuation_is_an_attempt_of_its_own_as_each_retry_is(retries, yields, attempt):
+    """So that of a continuation and the message it came from, both sent, the older is dropped."""
+    line = FairHeader("batch", 1e9, 1e9, once="one", yields=yields).as_line()
+    headers = {"retries": retries, "fair": line}
+    request = SimpleNamespace(_message=SimpleNamespace(headers=headers))
+    assert copies_module._attempt(request) == attempt
+
+
 def test_a_retry_may_start_before_its_attempt_is_told_to_have_ended(redis):
     redis.claim()
     redis.start("one")
@@ -308,6 +321,7 @@ def test_a_mark_is_seen(copies):
     [
         ("succeeded", "done"),
         ("retried", "retrying"),
+        ("yielded", "retrying"),
         ("requeued", "waiting"),
         ("cancelled", "waiting"),
         ("failed", None),

@@ -53,6 +53,12 @@ def test_what_it_has_waited_before_it_came_counts():
     assert deadline.waited_seconds(NOW + 3) == 7.0
 
 
+def test_what_has_yielded_began_in_time_and_may_wait_for_ever_to_go_on():
+    deadlines = Deadlines({INTERACTIVE: 5.0, BATCH: 5.0})
+    said = FairHeader(BATCH, NOW, NOW, timeout_seconds=1.0, yields=1)
+    assert deadlines.of(BATCH, "shop.any", "an-id", SimpleNamespace(), said, 99.0, NOW) is None
+
+
 def test_the_shortest_that_a_lane_may_meet_is_known():
     deadlines = Deadlines({INTERACTIVE: 5.0, BATCH: None})
     assert deadlines.shortest(INTERACTIVE, NOW) == 5.0
