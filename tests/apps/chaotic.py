@@ -393,9 +393,14 @@ def _callbacks(consumer):
     return {
         **timers,
         "on_tick": len(hub.on_tick),
-        "readers": len(hub.readers),
+        "readers": sum(not _is_of_celery(reader) for reader, _ in hub.readers.values()),
         "writers": len(hub.writers),
     }
+
+
+def _is_of_celery(reader):
+    """Celery's prefork pool leaves the readers of children that it has shrunk away."""
+    return getattr(reader, "__name__", "") == "on_result_readable"
 
 
 def _objects():
