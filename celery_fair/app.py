@@ -7,7 +7,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from celery_fair.front import Fronts
 from celery_fair.headers import NAME
 from celery_fair.identity import Identity, is_asked
 from celery_fair.jobs.jobs import Jobs
-from celery_fair.jobs.plan import AHEAD, BACKLOG, CHUNK_SECONDS, KEEP_SECONDS
+from celery_fair.jobs.mixin import JobsMixin
 from celery_fair.observer import Observer, Observers, TaskInfo
 from celery_fair.policy.kinds import Kind
 from celery_fair.publish import CHORD_UNLOCK, Publish
@@ -44,13 +44,11 @@ from celery_fair.task import (
     retry_here,
     with_fair_task,
 )
-from celery_fair.yielding.loops import Loop
-from celery_fair.yielding.runs import Runs, running
+from celery_fair.yielding.mixin import YieldingMixin
+from celery_fair.yielding.runs import Runs
 
 if TYPE_CHECKING:
     from celery_fair.doctor import Finding
-    from celery_fair.jobs.job import Job
-    from celery_fair.jobs.progress import Progress
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +56,7 @@ logger = logging.getLogger(__name__)
 _POSITIONAL = Celery.send_task.__code__.co_varnames[4 : Celery.send_task.__code__.co_argcount]
 
 
-class Fair:
+class Fair(JobsMixin, YieldingMixin):
     """Installs celery-fair into a Celery app: ``Fair(app)``, or ``Fair().init_app(app)``.
 
     Keyword arguments are settings (`FairSettings`); they beat ``app.conf.fair``, and the
@@ -270,58 +268,6 @@ class Fair:
         """Publish what is inside the block as a running task of that kind and identity would."""
         return inherit(kind, tenant=tenant, request_id=request_id)
 
-    # -- yielding --------------------------------------------------------------------------------
-
-    @staticmethod
-    def should_yield() -> bool:
-        """Whether the task that this code runs in should save where it is, and give its slot back.
-
-        Costs less than a microsecond. False outside of a worker, and in a task that is called
-        directly. A task yields by `checkpoint`; one that has other means may just return.
-        """
-        run = running.get()
-        return run is not None and run.is_asked()
-
-    @staticmethod
-    def checkpoint(state: Any) -> None:
-        """Go on; or, if the task should yield, leave it here, to be started again with ``state``.
-
-        ``state`` is JSON of at most 32 kB; the next run has it from `saved`. Raises `BadState` for
-        the first one of a run that is none.
-        """
-        run = running.get()
-        if run is None:
-            return
-        asked = run.is_asked()
-        run.state = (state,)
-        if asked or not run.checked:
-            run.check("checkpoint(state)")
-            if asked:
-                run.give_way()
-
-    @staticmethod
-    def saved(default: Any = None) -> Any:
-        """Return the state that was last given to `checkpoint`, mostly by an earlier run."""
-        run = running.get()
-        state = None if run is None else run.entered().state
-        return default if state is None else state[0]
-
-    @staticmethod
-    def yielding(
-        items: Any,
-        *,
-        cursor: Callable[[Any], Any] | None = None,
-        state: Callable[[], Any] | None = None,
-    ) -> Any:
-        """Loop over ``items`` (``for`` or ``async for``), and yield between two if it is asked for.
-
-        The next run goes on behind the last item whose body has ended. ``items`` is made anew by
-        each run: a sequence is indexed, anything else is skipped through. With ``cursor`` it is a
-        function of the last item's cursor, None at first, that returns what follows it. ``state``
-        is called as the task yields; the next run has its value from `saved`.
-        """
-        return Loop(items, cursor, state)
-
     # -- publishing ------------------------------------------------------------------------------
 
     def _send_task(
@@ -372,64 +318,6 @@ class Fair:
         """
         if self.settings.enabled:
             self.admission.ask(known_kind(kind, "admit(…)"))
-
-    # -- jobs ------------------------------------------------------------------------------------
-
-    def submit_job(
-        self,
-        task: Any,
-        items: Iterable[Any] | os.PathLike[str],
-        *,
-        id: str | None = None,
-        total: int | None = None,
-        chunk_items: int | None = None,
-        chunk_seconds: float = CHUNK_SECONDS,
-        backlog: int = BACKLOG,
-        ahead: int = AHEAD,
-        results: bool = False,
-        max_failures: float | None = None,
-        on_progress: Any = None,
-        progress_seconds: float = 10.0,
-        on_finish: Any = None,
-        on_failures: Any = None,
-        keep_seconds: float = KEEP_SECONDS,
-        **options: Any,
-    ) -> Job:
-        """Run a `job_task` over many items, in chunks that give way; `docs/jobs.md` has it all.
-
-        Returns at once. A list of up to ``ahead`` items is kept by then; all else (generators,
-        paths, text files, whose items are their lines) a thread goes over, ``ahead`` items in front
-        of what is done: `Job.wait_submitted`. The same ``id`` again goes on with a job whose
-        submitting was cut off, and skips what is there. ``options`` are those of ``apply_async``
-        that can be said of each chunk. Raises `BadOption`, `JobConflict`, `QueueFull`, `StateAway`,
-        and `SettingsError` where there is no Redis to keep it in.
-        """
-        return self.jobs.submit(
-            task,
-            items,
-            id=id,
-            results=results,
-            numbers={
-                "total": total,
-                "chunk_items": chunk_items,
-                "chunk_seconds": chunk_seconds,
-                "backlog": backlog,
-                "ahead": ahead,
-                "max_failures": max_failures,
-                "progress_seconds": progress_seconds,
-                "keep_seconds": keep_seconds,
-            },
-            callbacks={"progress": on_progress, "finish": on_finish, "failures": on_failures},
-            options=options,
-        )
-
-    def job(self, id: str) -> Job:
-        """Return the handle of a job; asks nothing, so that of none raises `JobNotFound` later."""
-        return self.jobs.job(id)
-
-    def list_jobs(self, start: int = 0, count: int = 50) -> Sequence[Progress]:
-        """Return how far the jobs are that are kept, the newest first."""
-        return self.jobs.list(start, count)
 
     def findings(self) -> list[Finding]:
         """Return what ``fair doctor --no-broker`` finds in the app; imports its tasks."""
