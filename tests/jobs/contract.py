@@ -366,13 +366,15 @@ def test_a_job_pauses_rather_than_keep_no_more_failures(store, submit):
     assert told.stop
     assert store.progress("j").reason.startswith("10000 failed items are kept")
     assert len(store.failures("j", 0, most + 10)) == most
-    assert store.retry_failed("j") == most
-    assert store.progress("j").state == PAUSED
     assert store.resume("j")
+    told = finish(store, claim(store, ticket="b"), {most: "one more is kept now"})
+    assert store.progress("j").failed == most + 1
+    assert store.progress("j").state == FINISHED_WITH_FAILURES
+    assert store.retry_failed("j") == most + 1
     found = claim(store, ticket="c")
     assert len(found.items) == most
     assert finish(store, found).counted
-    assert store.progress("j").done == most
+    assert store.progress("j").done == most + 9
 
 
 # Lost workers

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
 import pytest
 from celery import Celery
-from hypothesis import settings
-from hypothesis.stateful import run_state_machine_as_test
 from redis import Redis
 
 from celery_fair import Fair
@@ -21,6 +20,9 @@ from celery_fair.state import State
 from tests.jobs.contract import *  # noqa: F403
 from tests.jobs.contract import LEASE, PLAN, TASK, claim, finish, run
 from tests.jobs.machine import JobMachine
+from tests.jobs.walk import walk
+
+WALKS = int(os.environ.get("WALKS", "40"))
 
 
 @pytest.fixture
@@ -46,7 +48,8 @@ def test_redis_answers_as_memory_does_whatever_is_asked(client, state):
             kept = RedisStore(state, now=lambda: self.now, make_id=self.ids())
             return [self.memory(), kept]
 
-    run_state_machine_as_test(Lockstep, settings=settings(max_examples=30, stateful_step_count=40))
+    for seed in range(WALKS):
+        walk(Lockstep, seed)
 
 
 # What is kept
@@ -101,6 +104,17 @@ def test_a_forgotten_job_leaves_nothing(client, store, submit):
     store.report(found, Report(0, 1_250, results=results), size=1, ends=True)
     store.forget("j")
     assert [key for key in client.keys("app:*") if b"answer" not in key] == []
+
+
+def test_what_succeeds_at_last_leaves_no_failure(client, store, submit):
+    submit(8)
+    run(store, failing=(1, 2))
+    store.retry_failed("j")
+    run(store, failing=(2,))
+    assert client.hkeys("app:_celery_fair.job.failures.j") == [b"2"]
+    store.retry_failed("j")
+    run(store)
+    assert not client.exists("app:_celery_fair.job.failures.j")
 
 
 def expire(client, *ids) -> None:

@@ -11,9 +11,15 @@ from celery_fair.jobs.memory_store import MemoryStore
 from tests.jobs.contract import *  # noqa: F403
 from tests.jobs.contract import LEASE, TASK, claim, run
 from tests.jobs.machine import JobMachine
+from tests.jobs.walk import walk
 
 TestMemoryStore = JobMachine.TestCase
-TestMemoryStore.settings = settings(max_examples=80, stateful_step_count=50)
+TestMemoryStore.settings = settings(max_examples=50, stateful_step_count=40)
+
+
+def test_whatever_is_asked_in_whatever_order_counts_are_exact():
+    for seed in range(300):
+        walk(JobMachine, seed)
 
 
 @pytest.fixture
