@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -158,6 +159,8 @@ class Producer:
         return not self._jobs.store.append(self._plan.id, 0, []).stop
 
     def _append(self, first: int, texts: list[str]) -> Appended:
+        if self._has_time and _is_interrupted():
+            raise KeyboardInterrupt
         return self._insist(lambda: self._jobs.store.append(self._plan.id, first, texts))
 
     def _close(self, total: int) -> None:
@@ -198,3 +201,12 @@ class Producer:
                 return answer
             time.sleep(pause)
             pause = min(2 * pause, AWAY_SECONDS)
+
+
+def _is_interrupted() -> bool:
+    """Whether Ctrl-C has ended the program, which now waits for this thread alone.
+
+    Its traceback has been printed by then, and that is where Python leaves word of it.
+    """
+    is_over = not threading.main_thread().is_alive()
+    return is_over and getattr(sys, "last_type", None) is KeyboardInterrupt

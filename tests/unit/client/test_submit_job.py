@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 import threading
+from itertools import pairwise
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 from celery import chain, group
@@ -413,6 +418,63 @@ def test_the_thread_of_a_producer_ends_with_its_items_and_keeps_a_script_alive(f
     assert not thread.is_alive()
 
 
+SCRIPT = """
+import itertools, signal, sys, time
+from celery import Celery
+from celery_fair import Fair, job_task
+from celery_fair.jobs.memory_store import MemoryStore
+
+# Ctrl-C may be ignored around the tests, and then by what they start as well.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+fair = Fair(Celery("script", broker="memory://"))
+fair.jobs._store = MemoryStore()
+
+@job_task(name="noop")
+def noop(item):
+    pass
+
+def items():
+    for n in itertools.count() if sys.argv[1] != "few" else range(3):
+        time.sleep(0.1)
+        yield n
+    print("all", flush=True)
+
+job = fair.submit_job(noop, items(), ahead=10)
+print("submitting", flush=True)
+if sys.argv[1] == "waits":
+    job.wait()
+"""
+
+
+@pytest.fixture
+def script():
+    started = []
+
+    def start(how):
+        command = [sys.executable, "-c", SCRIPT, how]
+        started.append(subprocess.Popen(command, stdout=PIPE, stderr=PIPE, text=True))
+        assert started[-1].stdout.readline() == "submitting\n"
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def test_a_script_that_has_ended_goes_on_until_all_is_submitted(script):
+    out, _ = script("few").communicate(timeout=20)
+    assert out == "all\n"
+
+
+@pytest.mark.parametrize("how", ["waits", "ends"])
+def test_ctrl_c_ends_a_script_and_its_producer(script, how):
+    process = script(how)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=20)
+    assert process.returncode != 0 or how == "ends"
+
+
 @pytest.mark.parametrize("how", ["path", "file"])
 def test_the_lines_of_a_file_are_items_without_their_ends(eager_fair, note, tmp_path, how):
     path = Path(tmp_path / "items.txt")
@@ -475,6 +537,23 @@ def test_callbacks_are_called_with_the_progress(eager_fair, note):
     eager_fair.submit_job(note, ["a"], on_finish=told.s("more"))
     eager_fair.submit_job(note, ["a"], on_finish=quiet.si("alone"))
     assert called == [("finished", 1), ("finished", 1, "more"), ("alone",)]
+
+
+def test_on_progress_is_called_as_the_job_goes_on_and_no_more_often_than_asked(eager_fair, note):
+    called = []
+    clock = iter(range(1000, 100_000))  # a second each time that the store looks
+    eager_fair.jobs._store = MemoryStore(lambda: float(next(clock)))
+
+    @eager_fair.app.task(name="told")
+    def told(progress):
+        called.append((progress["done"], progress["last_at"]))
+
+    eager_fair.submit_job(
+        note, range(40), chunk_items=1, on_progress=told, progress_seconds=20
+    ).wait(5)
+    assert 3 <= len(called) < 20
+    times = [at for _, at in called]
+    assert all(later - earlier >= 15 for earlier, later in pairwise(times))
 
 
 def test_work_is_chained_after_a_job_by_any_canvas(eager_fair, note):
