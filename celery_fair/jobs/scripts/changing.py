@@ -72,6 +72,7 @@ written.retry = true
 put('failed', 0)
 put('retried', 1)
 begin_anew()
+put('swept', 0) -- its results have to live for longer again
 if ended() then put('state', 'running') end
 save(true)
 return count

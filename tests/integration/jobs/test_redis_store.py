@@ -15,7 +15,7 @@ from celery_fair.errors import JobNotFound, StateAway
 from celery_fair.internals import Connected
 from celery_fair.jobs.keeping import OPEN_SECONDS
 from celery_fair.jobs.redis_store import PATIENCE_SECONDS, RedisStore
-from celery_fair.jobs.store import Claim, Nothing, Report
+from celery_fair.jobs.store import Claim, Failed, Nothing, Report
 from celery_fair.state import State
 from tests.jobs.contract import *  # noqa: F403
 from tests.jobs.contract import LEASE, PLAN, TASK, claim, finish, run
@@ -94,6 +94,20 @@ def test_every_key_of_an_ended_job_expires_after_its_time(client, store, submit,
     }  # fmt: skip
     assert all(0 < seconds <= 60 for seconds in left.values())
     assert client.zcard(f"app:_celery_fair.jobs.open.{TASK}") == 0
+
+
+def test_the_results_of_a_job_that_goes_on_live_as_long_as_it(client, store, submit, clock):
+    submit(250, keep_seconds=60.0, results=True, chunk_items=250)
+    found = claim(store)
+    said = Report(0, 250, [Failed(0, "ValueError", "bad")], dict.fromkeys(range(1, 250), "1"))
+    store.report(found, said, size=1, ends=True)
+    clock.now += 2
+    store.overdue([TASK])
+    assert times_to_live(client)["job.results.2.j"] <= 60
+    store.retry_failed("j")
+    clock.now += 2
+    store.overdue([TASK])
+    assert times_to_live(client)["job.results.2.j"] > OPEN_SECONDS
 
 
 def test_a_forgotten_job_leaves_nothing(client, store, submit):
