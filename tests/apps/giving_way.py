@@ -5,13 +5,15 @@ from __future__ import annotations
 import itertools
 import os
 import time
+from collections.abc import Iterable
+from pathlib import Path
 
 from celery import Celery
 
 from celery_fair import Fair
 from celery_fair.yielding.words import HEADER
 from tests.brokers.broker import Broker
-from tests.nodes.journal import record
+from tests.nodes.journal import VARIABLE, Journal, record
 
 ITEM_SECONDS = float(os.environ.get("ITEM_SECONDS", "0.02"))
 ITEMS_AFTER = 5
@@ -30,8 +32,11 @@ def make_app(broker: Broker) -> Celery:
 
 
 def _add(app: Celery, fair: Fair) -> None:
-    def keep_on(task, label):
-        """Do items until they have been gone on with, as `HEADER` tells; the last and their sum."""
+    def keep_on(task, label, others):
+        """Do items until they have been gone on with, as `HEADER` tells; the last and their sum.
+
+        Then those of the ``others`` must have been too: else this one would leave them a free slot.
+        """
         request, goes_on = task.request, HEADER in (task.request.headers or {})
         said = {name: getattr(request, name) for name in KEPT}
         total, first = fair.saved(default=0), None
@@ -41,19 +46,19 @@ def _add(app: Celery, fair: Fair) -> None:
             record("item", f"{label}{number}", task)
             time.sleep(ITEM_SECONDS)
             total += number
-            if goes_on and number >= first + ITEMS_AFTER:
+            if goes_on and number >= first + ITEMS_AFTER and _have_begun_twice(others):
                 found = {"last": number, "total": total, "retries": request.retries}
                 record("finish", label, task, **found)
                 return found
         return None
 
     @app.task(name="b.loop", bind=True, shared=False, acks_late=True, time_limit=100)
-    def loop(self, label):
-        return keep_on(self, label)
+    def loop(self, label, others=()):
+        return keep_on(self, label, others)
 
     @app.task(name="b.failing", bind=True, shared=False, max_retries=3, autoretry_for=(OSError,))
-    def failing(self, label):
-        found = keep_on(self, label)
+    def failing(self, label, others=()):
+        found = keep_on(self, label, others)
         if self.request.retries == 0:
             raise self.retry(countdown=0)
         return found
@@ -65,6 +70,11 @@ def _add(app: Celery, fair: Fair) -> None:
     @app.task(name="i.quick", bind=True, shared=False)
     def quick(self, label):
         record("start", label, self)
+
+
+def _have_begun_twice(labels: Iterable[str]) -> bool:
+    started = Journal(Path(os.environ[VARIABLE])).started()
+    return all(started.count(label) > 1 for label in labels)
 
 
 KEPT = ("root_id", "parent_id", "group", "timelimit", "reply_to")
