@@ -409,8 +409,8 @@ def test_the_thread_of_a_producer_ends_with_its_items_and_keeps_a_script_alive(f
         yield 1
         gate.wait(5)
 
-    job = fair.submit_job(double, items(), id="j1")
-    (thread,) = [one for one in threading.enumerate() if one.name == "celery-fair-job-j1"]
+    job = fair.submit_job(double, items(), id="alive")
+    (thread,) = [one for one in threading.enumerate() if one.name == "celery-fair-job-alive"]
     assert not thread.daemon
     gate.set()
     job.wait_submitted(5)
