@@ -150,6 +150,7 @@ class Runs:
         """Where this worker asks; None in all other processes, and where it only observes."""
         self.looks: Callable[[], bool] | None = None
         self.enabled = False
+        self._called: list[tuple[Any, Callable[..., Any]]] = []
 
     def open(self, board: Board, looks: Callable[[], bool] | None = None, app: Any = None) -> None:
         """This process is a worker: have its tasks called by way of `bounded`, before it forks.
@@ -160,6 +161,7 @@ class Runs:
         self.board, self.looks, self.enabled = board, looks, True
         for task in (app or self._fair.app).tasks.values():
             if not hasattr(task.run, "fair_run"):
+                self._called.append((task, task.run))
                 task.run = self.bounded(task, task.run)
         logging.getLogger(TRACER).addFilter(is_news)
 
@@ -187,6 +189,9 @@ class Runs:
         os.environ.pop(BOARD, None)
         self.enabled = False
         self.board = None
+        while self._called:  # another worker in this process may be another Fair's
+            task, run = self._called.pop()
+            task.run = run
         logging.getLogger(TRACER).removeFilter(is_news)
 
     def call(self, task: Any, body: Callable[..., Any], args: Any, kwargs: Any) -> Any:

@@ -190,6 +190,12 @@ def test_eager_and_direct_calls_never_yield(worker, sent):
     assert sent == []
 
 
+def test_tasks_are_as_they_were_when_the_worker_has_ended(worker):
+    assert hasattr(worker.task.run, "fair_run")
+    worker.fair.runs.close()
+    assert not hasattr(worker.task.run, "fair_run")
+
+
 def test_a_task_called_by_another_does_not_take_its_state(worker, sent):
     inner = []
 
