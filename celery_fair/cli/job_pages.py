@@ -27,11 +27,11 @@ def show_failures(
     found = job.failures(start, count)
     if as_json:
         said = [_shown(one, items=items) for one in found]
-        click.echo(json.dumps({"failed": progress.failed, "failures": said}, indent=2))
+        click.echo(_json({"failed": progress.failed, "failures": said}, indent=2))
         return
     out = console(obj)
     for one, line in zip(found, failure_lines(progress, found), strict=False):
-        sentence(out, line + (f": {json.dumps(one.item)}: {one.message}" if items else ""))
+        sentence(out, line + (f": {_json(one.item)}: {one.message}" if items else ""))
     if start + len(found) < progress.failed:
         sentence(out, f"More: --start {start + len(found)}")
     elif not found:
@@ -46,4 +46,9 @@ def write_results(obj: CLIContext, id: str, start: int, count: int) -> None:
     """A line of JSON each."""
     job, _ = find(fair_of(obj.app), id)
     for index, result in job.results(start, count).items():
-        click.echo(json.dumps({"index": index, "result": result}))
+        click.echo(_json({"index": index, "result": result}))
+
+
+def _json(said: Any, indent: int | None = None) -> str:
+    """Return JSON; what it has no type for, as a date, is in it as text."""
+    return json.dumps(said, indent=indent, default=str)

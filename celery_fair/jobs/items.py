@@ -12,7 +12,7 @@ from kombu.utils.json import dumps, loads
 
 from celery_fair.errors import BadOption
 
-__all__ = ("check", "decode", "encode", "opened")
+__all__ = ("check", "decode", "encode", "opened", "readable")
 
 WHERE = "submit_job(items)"
 
@@ -68,3 +68,14 @@ def encode(index: int, item: object) -> str:
 def decode(text: str) -> Any:
     """Return an item; tuples come back as lists."""
     return loads(text)
+
+
+def readable(text: str) -> Any:
+    """Return an item or a result for somebody to look at: its JSON where it can't be decoded.
+
+    As of a dict that looks like kombu's way to write a type, and isn't; it may be a stranger's.
+    """
+    try:
+        return decode(text)
+    except Exception:
+        return text

@@ -6,9 +6,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from kombu.utils.json import loads
-
 from celery_fair.errors import StateAway
+from celery_fair.jobs.items import readable
 from celery_fair.jobs.progress import ENDED, Failure, Progress
 
 if TYPE_CHECKING:
@@ -95,7 +94,7 @@ class Job:
         Empty unless it was submitted with ``results=True``; items that failed have none.
         """
         found = self._jobs.store.results(self.id, start, count)
-        return {index: loads(result) for index, result in found.items()}
+        return {index: readable(result) for index, result in found.items()}
 
     def wait(self, timeout: float | None = None) -> Progress:
         """Wait until it has ended, and return how; it never ends while it is paused.

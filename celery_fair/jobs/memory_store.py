@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from kombu.utils.json import loads
 from kombu.utils.uuid import uuid
 
 from celery_fair.errors import JobNotFound
 from celery_fair.jobs import conflicts, keeping, memory_steps
+from celery_fair.jobs.items import readable
 from celery_fair.jobs.memory_job import MemoryJob
 from celery_fair.jobs.plan import Plan
 from celery_fair.jobs.progress import (
@@ -237,4 +237,4 @@ def _is_late(job: MemoryJob, tasks: Sequence[str], now: float) -> bool:
 
 def _failure(index: int, job: MemoryJob) -> Failure:
     kept = job.failures[index]
-    return Failure(index, loads(kept.item), kept.error, kept.message, kept.times, kept.at)
+    return Failure(index, readable(kept.item), kept.error, kept.message, kept.times, kept.at)

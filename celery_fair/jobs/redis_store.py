@@ -10,6 +10,7 @@ from kombu.utils.uuid import uuid
 
 from celery_fair.errors import JobNotFound
 from celery_fair.jobs import conflicts, keeping, scripts
+from celery_fair.jobs.items import readable
 from celery_fair.jobs.plan import Plan
 from celery_fair.jobs.progress import Failure, Progress
 from celery_fair.jobs.reading import as_fields, counted_of, dues_of, plan_of, ranges_of, text_of
@@ -231,7 +232,7 @@ def _part(items: Sequence[str], at: int) -> Iterator[str]:
 
 def _failure(index: bytes, kept: bytes) -> Failure:
     item, error, message, times, at = loads(kept)
-    return Failure(int(index), loads(item), error, message, times, at / 1000)
+    return Failure(int(index), readable(item), error, message, times, at / 1000)
 
 
 def _ms(seconds: float) -> int:

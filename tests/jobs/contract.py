@@ -304,6 +304,14 @@ def test_a_failure_says_which_why_how_often_and_when(store, submit, clock):
     assert store.progress("j").state == FINISHED_WITH_FAILURES
 
 
+def test_a_failed_item_is_shown_as_it_was_kept_where_it_can_not_be_decoded(store):
+    item = '{"__type__": "datetime", "__value__": "soon"}'
+    store.create(PLAN)
+    store.append("j", 0, [item])
+    finish(store, claim(store), {0: "bad"})
+    assert store.failures("j")[0].item == item
+
+
 def test_only_failed_items_are_tried_again_and_their_failures_add_up(store, submit):
     submit(20, calls=CALLS)
     run(store, failing=(3, 7, 15))

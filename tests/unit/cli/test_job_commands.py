@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import date
 
 import pytest
 from celery.bin.base import CLIContext
 from click.testing import CliRunner
 
-from celery_fair import Fair, StateAway
+from celery_fair import Fair, StateAway, job_task
 from celery_fair.cli import fair, job_find, job_watch
 from tests.brokers.process import free_port
 from tests.unit.jobs.kept import keep, work
@@ -120,6 +121,20 @@ def test_failures_have_items_and_messages_only_when_asked_for(job, store):
     assert plain.keys() == {"index", "error", "times", "at"}
     (whole,) = json.loads(job("failures", ID, "--json", "--items").stdout)["failures"]
     assert (whole["item"], whole["message"]) == (0, "no page")
+
+
+def test_items_and_results_of_types_that_json_lacks_are_shown_as_text(job, app):
+    @job_task(name="shop.same")
+    def same(day):
+        if day.day == 2:
+            raise ValueError
+        return day
+
+    Fair.of(app).submit_job(same, [date(2026, 1, 1), date(2026, 1, 2)], id=ID, results=True)
+    assert json.loads(job("results", ID).stdout)["result"] == "2026-01-01"
+    (failure,) = json.loads(job("failures", ID, "--items", "--json").stdout)["failures"]
+    assert failure["item"] == "2026-01-02"
+    assert '"2026-01-02"' in job("failures", ID, "--items").stdout
 
 
 # To steer
