@@ -53,4 +53,12 @@ WORKER_LOST_MESSAGE: Final = (
 
 def kept(text: str, most: int) -> str:
     """What is kept of a text: it is cut, and what UTF-8 has no place for is written out."""
-    return text[:most].encode("utf-8", "backslashreplace").decode()[:most]
+    return sendable(text[:most])[:most]
+
+
+def sendable(text: str) -> str:
+    """A text that Redis can be sent: half a surrogate pair, as a shell hands over, is written out.
+
+    It would fail in the client, which looks like a Redis that is away.
+    """
+    return text.encode("utf-8", "backslashreplace").decode()

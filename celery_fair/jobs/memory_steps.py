@@ -103,7 +103,7 @@ def _why_pause(job: MemoryJob) -> str | None:
 
 def pause(job: MemoryJob, reason: str) -> None:
     """Let nothing more start: tickets that arrive find it paused."""
-    job.state, job.reason = PAUSED, reason
+    job.state, job.reason = PAUSED, keeping.kept(reason, keeping.MAX_TEXT)
     job.waiting.clear()
 
 

@@ -67,7 +67,8 @@ class RedisStore:
 
     def _ask(self, script: Script, job: str, *args: Any, insist: bool = False) -> Any:
         now = "" if self._now is None else str(round(self._now() * 1000))
-        found = self._state.call(Call(script, [], (now, job, *args)), insist=insist)
+        call = Call(script, [], (now, keeping.sendable(job), *args))
+        found = self._state.call(call, insist=insist)
         if found in _NO_JOB:
             raise JobNotFound(job)
         return found
@@ -111,7 +112,8 @@ class RedisStore:
         self, job: str, ticket: str, lease_seconds: float, *, token: str | None = None
     ) -> Claim | Nothing:
         token = token or self._make_id()
-        found = self._ask(scripts.CLAIM, job, ticket, token, _ms(lease_seconds), insist=True)
+        args = keeping.sendable(ticket), token, _ms(lease_seconds)
+        found = self._ask(scripts.CLAIM, job, *args, insist=True)
         if len(found) == 1:
             return Nothing(text_of(found[0]))  # type: ignore[arg-type]
         _, ranges, losses, item_seconds, plan, items = found
@@ -165,13 +167,13 @@ class RedisStore:
     # -- operators -------------------------------------------------------------------------------
 
     def pause(self, job: str, reason: str) -> bool:
-        return bool(self._ask(scripts.PAUSE, job, reason))
+        return bool(self._ask(scripts.PAUSE, job, keeping.kept(reason, keeping.MAX_TEXT)))
 
     def resume(self, job: str) -> bool:
         return bool(self._ask(scripts.RESUME, job))
 
     def cancel(self, job: str, reason: str) -> bool:
-        return bool(self._ask(scripts.CANCEL, job, reason))
+        return bool(self._ask(scripts.CANCEL, job, keeping.kept(reason, keeping.MAX_TEXT)))
 
     def retry_failed(self, job: str) -> int:
         return int(self._ask(scripts.RETRY, job))

@@ -166,6 +166,19 @@ def test_what_is_not_there_is_said_so(store):
     assert not store.renew(Claim("x", "t", "k", [], [], 0, None, PLAN), LEASE)
 
 
+def test_what_no_redis_can_be_sent_is_no_outage(store, submit):
+    submit(4)
+    half = "\udcff"  # as Python has it of a shell's word that isn't UTF-8, and of JSON's "\udcff"
+    with pytest.raises(JobNotFound):
+        store.progress(half)
+    assert store.claim(half, "t", LEASE) == Nothing("unknown")
+    assert store.claim("j", half, LEASE) == Nothing("surplus")
+    store.pause("j", half + "!" * 1000)
+    assert len(store.progress("j").reason or "") == keeping.MAX_TEXT
+    store.cancel("j", half)
+    assert store.progress("j").reason == "\\udcff"
+
+
 # Tickets and claims
 
 

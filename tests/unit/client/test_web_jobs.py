@@ -324,7 +324,7 @@ def test_a_request_that_got_half_through_is_repeated_with_the_id_of_its_answer(
     monkeypatch.undo()
     again = api("POST", "/jobs", {**asked, "id": lost.said["id"]})
     assert again.status == 202
-    assert (again.said["submitted"], again.said["submitting"]) == (2, False)
+    assert (again.said["submitted"], again.said["state"]) == (2, "finished")
     assert len(fair.list_jobs(0, 10)) == 1
 
 
