@@ -104,6 +104,8 @@ class Producer:
     def _append_all(self, items: Iterator[Any]) -> None:
         # What is there already, of an earlier producer, is skipped.
         state = self._append(0, [])
+        if state.submitted:  # while it was paused, its tickets ended
+            self._grant()
         at = sum(1 for _ in islice(items, state.submitted))
         rest = enumerate(items, at)
         while not state.stop:
