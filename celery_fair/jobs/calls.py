@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+#: The callback that may be work of any length, and so takes its turn.
+FINISH: Final = "finish"
+
 #: For how long the store is asked again around a callback, in seconds; then a worker sees to it.
 PATIENCE_SECONDS: Final = 5.0
 
@@ -54,7 +57,11 @@ def _publish(fair: Fair, plan: Plan, due: Due, asked: dict[str, Any], progress: 
     callback = signature(asked, app=fair.app)
     # Of a canvas an id would name one of its tasks, and not the first.
     options = {} if callback.subtask_type else {"task_id": call_id(plan.id, due)}
-    with as_published(tenant=plan.options.get("tenant"), request_id=plan.options.get("request_id")):
+    with as_published(
+        tenant=plan.options.get("tenant"),
+        request_id=plan.options.get("request_id"),
+        to_front=due.call != FINISH,  # behind the job's own chunks it would be old news
+    ):
         callback.apply_async((progress.as_dict(),), **options)
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from celery_fair import Fair, JobNotFound, QueueFull, SettingsError, StateAway, job_task
+from celery_fair import Fair, JobNotFound, QueueFull, SettingsError, StateAway, fair_task, job_task
+from celery_fair.jobs.calls import publish
 from celery_fair.jobs.memory_store import MemoryStore
+from celery_fair.jobs.store import Due
 from celery_fair.worker import job_keeping
 from celery_fair.worker.job_keeping import JobKeeping
 
@@ -109,6 +111,22 @@ def test_one_that_can_not_be_published_now_is_tried_again(
     clock.now += 200
     look()
     assert len(sent()) == 1
+
+
+def test_news_of_a_job_overtake_its_chunks_and_what_follows_it_does_not(
+    fair, store, clock, task, sent, look
+):
+    @fair_task(name="tell", kind="batch")  # as one without a kind is inside a chunk
+    def tell(progress):
+        """Do nothing."""
+
+    calls = {"on_progress": tell, "on_failures": tell, "on_finish": tell}
+    job = fair.submit_job(task, [1], max_failures=0, **calls)
+    published = []
+    for call in ("progress", "failures", "finish"):
+        publish(fair, store, store.plan(job.id), [Due(call, 1)])
+        published += [one.queue for one in sent() if one.headers["task"] == "tell"]
+    assert published == ["celery.batch.front", "celery.batch.front", "celery.batch"]
 
 
 def test_a_job_that_is_forgotten_keeps_nobody_from_the_others(
