@@ -15,6 +15,7 @@ from celery_fair.observe import prometheus
 from celery_fair.observe.metrics import EXPORTER, METRICS, UNREAD, Reach
 from celery_fair.observe.prometheus import Endpoint, FairCollector, registry_of
 from celery_fair.observe.reading import Source
+from tests.brokers.process import free_port
 from tests.brokers.waiting import wait_until
 from tests.unit.observe.workers import facts, histogram, kind, source, task
 
@@ -134,9 +135,7 @@ def test_names_that_can_not_be_encoded_break_nothing():
 
 @pytest.fixture
 def port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    return free_port()
 
 
 @pytest.fixture
