@@ -84,6 +84,7 @@ class Jobs:
     def _submit(self, plan: Plan, items: Any, *, is_small: bool) -> Job:
         if not self.store.create(plan):
             plan = self._again(plan.id)
+            is_small = is_small and len(items) <= plan.ahead
         producer = Producer(self, plan, items)
         job = Job(self, plan.id, producer)
         if self.fair.app.conf.task_always_eager:

@@ -18,6 +18,7 @@ from celery_fair import BadOption, Fair, JobConflict, QueueFull, StateAway, job_
 from celery_fair.jobs import producing
 from celery_fair.jobs.leases import Leases
 from celery_fair.jobs.memory_store import MemoryStore
+from celery_fair.jobs.plan import Plan
 from celery_fair.jobs.producing import Producer
 
 
@@ -473,6 +474,15 @@ def test_ctrl_c_ends_a_script_and_its_producer(script, how):
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=20)
     assert process.returncode != 0 or how == "ends"
+
+
+def test_a_call_waits_for_no_room_in_a_job_that_was_submitted_with_less_of_it(fair, store, double):
+    store.create(Plan(id="j1", task="double", ahead=1))
+    store.append("j1", 0, ["0"])
+    job = fair.submit_job(double, [0, 1, 2], id="j1")
+    assert job.progress().submitting
+    job.cancel()
+    job.wait_submitted(10)
 
 
 @pytest.mark.parametrize("how", ["path", "file"])
