@@ -20,6 +20,9 @@ from celery_fair.integrations.jobs import Asked, JobsApi
 
 __all__ = ("FairFlask", "batch_view", "interactive_view", "jobs_blueprint", "kind_view")
 
+#: Of which those that aren't for it are refused in JSON too.
+METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
+
 #: Where a request's environment keeps what ends with it.
 _ENDS: Final = "celery_fair.ends"
 
@@ -90,8 +93,8 @@ def jobs_blueprint(fair: Fair, *, name: str = "celery_fair_jobs", **options: Any
     api = JobsApi(fair, **options)
     blueprint = Blueprint(name, __name__)
 
-    @blueprint.route("", methods=("GET", "POST"), defaults={"path": ""})
-    @blueprint.route("/<path:path>", methods=("GET", "POST"))
+    @blueprint.route("", methods=METHODS, defaults={"path": ""})
+    @blueprint.route("/<path:path>", methods=METHODS)
     def jobs(path: str) -> Response:
         url = request.script_root + request.path
         query, get = request.args, request.headers.get

@@ -7,6 +7,7 @@ by its own login around them. What may be submitted is a list that it gives.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 from uuid import uuid4
@@ -46,6 +47,7 @@ PAGE, LARGEST_PAGE = 50, 200
 FURTHEST: Final = 1_000_000
 AGAIN_SECONDS: Final = 5
 AWAY: Final = (StateAway, OperationalError)
+OTHER_JOB: Final = "another job has this id, of another task or of other items"
 NOT_NOW: Final = f"jobs can't be reached now; try again in {AGAIN_SECONDS} s"
 
 
@@ -109,7 +111,7 @@ class JobsApi:
         except JobNotFound:
             return failed(404, "there is no such job")
         except JobConflict:  # whose words are of the other job
-            return failed(409, "another job has this id, of another task or of other items")
+            return failed(409, OTHER_JOB)
         except BadOption as error:
             return failed(400, str(error))
 
@@ -131,7 +133,7 @@ class JobsApi:
 
     def _list(self, asked: Asked) -> JsonAnswer:
         start = page(asked.query.get("start"), "start", 0, FURTHEST)
-        count = page(asked.query.get("count"), "count", PAGE, LARGEST_PAGE)
+        count = max(page(asked.query.get("count"), "count", PAGE, LARGEST_PAGE), 1)
         found = self._fair.list_jobs(start, count + 1)
         jobs = [_shown(job) for job in found[:count] if job.task in self._tasks]
         more = start + count if len(found) > count else None
@@ -142,12 +144,21 @@ class JobsApi:
         wanted = submission(self._read(asked), key, self._tasks, self._max_items)
         id = str(uuid4()) if wanted.id is None else wanted.id
         try:
+            self._refuse_more(wanted)
             shown = self._submitted(wanted._replace(id=id))
         except AWAY:  # a part of it may be there: whoever repeats it goes on, and begins no other
             detail = f"{NOT_NOW}, with this id."
             return failed(503, detail, id=id, Retry_After=str(AGAIN_SECONDS))
         where = f"{asked.url.rstrip('/')}/{quote(id, safe='')}"
         return json_answer(202, shown, Location=where)
+
+    def _refuse_more(self, wanted: Submission) -> None:
+        """Of a job that something else submits still, a client is to add no items."""
+        if wanted.id is None:
+            return
+        with suppress(JobNotFound):
+            if self._fair.job(wanted.id).progress().total != len(wanted.items):
+                raise Wrong(409, OTHER_JOB)
 
     def _submitted(self, wanted: Submission) -> dict[str, Any]:
         job = self._fair.submit_job(

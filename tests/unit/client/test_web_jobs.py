@@ -277,13 +277,16 @@ def test_a_form_of_another_site_submits_nothing(path: str, ask: Any, store: Any)
     ("method", "path", "status"),
     [("POST", "/jobs/mine", 405), ("GET", "/jobs/other", 404), ("GET", "/jobs/mine/x", 404),
      ("GET", "/jobs/mine/x/y", 404), ("GET", "/jobs?start=-1", 400), ("GET", "/jobs?count=x", 400),
-     ("GET", "/jobs?count=99999999999999999999", 400)],
+     ("GET", "/jobs?count=99999999999999999999", 400), ("PUT", "/jobs", 405),
+     ("DELETE", "/jobs/mine", 405)],
 )  # fmt: skip
 def test_an_address_that_is_none_is_told(
     method: str, path: str, status: int, ask: Any, store: Any
 ) -> None:
     keep(store, "mine", 2, task=DOUBLE)
-    assert ask(method, path, {} if method == "POST" else None).status == status
+    answer = ask(method, path, {} if method == "POST" else None)
+    assert answer.status == status
+    assert answer.said["source"] == "jobs"
 
 
 def test_an_id_of_another_job_is_a_conflict(ask: Any, store: Any) -> None:
@@ -291,6 +294,21 @@ def test_an_id_of_another_job_is_a_conflict(ask: Any, store: Any) -> None:
     answer = ask("POST", "/jobs", {"task": DOUBLE, "items": [1], "id": "taken"})
     assert (answer.status, answer.said["error"]) == (409, "conflict")
     assert b"secret" not in answer.body
+
+
+def test_a_client_adds_no_items_to_a_job_that_something_else_submits_still(
+    ask: Any, store: Any
+) -> None:
+    keep(store, "nightly", 2, task=DOUBLE, close=False, ahead=2)
+    asked = {"task": DOUBLE, "items": [1, 2, 3, 4], "id": "nightly"}
+    assert ask("POST", "/jobs", asked).status == 409
+    assert store.progress("nightly").submitted == 2
+
+
+def test_a_page_of_no_jobs_is_no_page_that_leads_to_itself(ask: Any, store: Any) -> None:
+    keep(store, "mine", 2, task=DOUBLE)
+    keep(store, "more", 2, task=DOUBLE)
+    assert ask("GET", "/jobs?count=0").said["next_start"] == 1
 
 
 # When it can't be done now
