@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any
@@ -70,7 +70,7 @@ class Puller:
         lanes = self._lanes()
         parts = self._parts()
         if self._driver == "redis":
-            self._keep_what_is_popped(parts)
+            self._keep_what_is_popped([part.channel for part in parts.values()])
         windows = self._windows(lanes, parts)
         consumer = LaneConsumer(parts, windows, self._kind_of_queue, self._on_queues_changed)
         self._consumer = consumer
@@ -85,7 +85,7 @@ class Puller:
         lanes = self._lanes()
         stock = self._c.task_consumer
         if self._driver == "redis":
-            internals.return_unnoted(stock.channel, self._unnoted)
+            self._keep_what_is_popped([stock.channel])
         windows = {kind: Window(lane, stock) for kind, lane in lanes.items()}
         return Pulling(stock, dict.fromkeys(KINDS, stock), lanes, windows)
 
@@ -130,9 +130,9 @@ class Puller:
             internals.share_connections(channel, interactive)
         return channel
 
-    def _keep_what_is_popped(self, parts: Mapping[Kind, Any]) -> None:
+    def _keep_what_is_popped(self, channels: Iterable[Any]) -> None:
         """Whatever the last connection could not note; and what this one can't."""
-        channels = list(dict.fromkeys(part.channel for part in parts.values()))
+        channels = list(dict.fromkeys(channels))
         internals.return_unnoted(channels[0], self._unnoted)
         for channel in channels:
             internals.keep_unnoted(channel, self._unnoted)

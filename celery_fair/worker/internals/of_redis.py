@@ -179,9 +179,12 @@ def keep_unnoted(channel: Any, kept: deque[Unnoted]) -> None:
     """Keep what was popped when the connection is lost before it could be noted.
 
     It is in no key of Redis then, and kombu forgets it: a message for nearly every BRPOP under way
-    when a busy broker restarts, late ack or not.
+    when a busy broker restarts, late ack or not. A channel whose messages are kept already stays as
+    it is: kept twice, they would be put back twice.
     """
     append = channel.qos.append
+    if hasattr(append, "keeps_unnoted"):
+        return
 
     def noting(message: Any, delivery_tag: str) -> None:
         try:
@@ -191,6 +194,7 @@ def keep_unnoted(channel: Any, kept: deque[Unnoted]) -> None:
             kept.append(Unnoted(delivery_tag, message._raw, info["exchange"], info["routing_key"]))
             raise
 
+    noting.keeps_unnoted = True  # type: ignore[attr-defined]
     channel.qos.append = noting
 
 

@@ -10,10 +10,14 @@ import pytest
 from tests.brokers.waiting import wait_until
 
 
-@pytest.mark.parametrize("naive", ["", "forget_the_unnoted"], ids=["cured", "naive"])
+@pytest.mark.parametrize(
+    ("mode", "naive"),
+    [("enforce", ""), ("enforce", "forget_the_unnoted"), ("observe", "")],
+    ids=["cured", "naive", "observing"],
+)
 @pytest.mark.parametrize("pool", ["prefork", "gevent"])
 def test_what_was_popped_when_the_broker_restarts_is_run(
-    site, start_redis, refuted, full, pool, naive
+    site, start_redis, refuted, full, pool, mode, naive
 ):
     """The worker reads the reply of its BRPOP, and finds no broker to note the message at.
 
@@ -23,12 +27,13 @@ def test_what_was_popped_when_the_broker_restarts_is_run(
         pytest.skip("another loop, the same channel: with --full")
     server = start_redis(append_only=True)
     site.use(server.url)
-    worker = site.start(naive, pool=pool, concurrency=2)
-    wait_until(lambda: site.pops(worker) == 2, "both lanes to have a BRPOP in flight")
+    worker = site.start(naive, pool=pool, concurrency=2, settings={"mode": mode})
+    lanes = 2 if mode == "enforce" else 1
+    wait_until(lambda: site.pops(worker) == lanes, "each lane to have a BRPOP in flight")
     worker.send_signal(signal.SIGSTOP)
     site.send("i.late", "i")
     site.send("b.late", "b")
-    assert site.ready("celery") + site.ready("celery.batch") + site.unacknowledged() == 0
+    assert site.ready("celery") + site.ready("celery.batch") + site.unacknowledged() == 2 - lanes
     server.stop()
     worker.send_signal(signal.SIGCONT)
     worker.wait_for_log("Cannot connect to redis", timeout=20)
