@@ -19,7 +19,7 @@ from celery_fair.yielding.words import HEADER, encode
 
 if TYPE_CHECKING:
     from celery_fair.app import Fair
-    from celery_fair.yielding.runs import Run
+    from celery_fair.yielding.run import Run
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from celery_fair.errors import BadOption
 from celery_fair.yielding.places import Place
-from celery_fair.yielding.runs import Run, running
+from celery_fair.yielding.run import Run, running
 
 Cursor = Callable[[Any], Any]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from celery_fair.yielding.loops import Loop
-from celery_fair.yielding.runs import running
+from celery_fair.yielding.run import running
 
 
 class YieldingMixin:

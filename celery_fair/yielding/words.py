@@ -13,7 +13,7 @@ from celery_fair.errors import BadState
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from celery_fair.yielding.runs import Run
+    from celery_fair.yielding.run import Run
 
 HEADER: Final = "fair_state"
 """The message header with what a continuation starts with."""

@@ -163,7 +163,7 @@ def test_celery_stores_and_says_nothing_and_the_outcome_is_yielded(worker, sent,
 
 def test_a_broker_that_is_away_lets_the_task_go_on_in_its_slot(worker, sent, monkeypatch, caplog):
     worker.fails = 1
-    monkeypatch.setattr(yielding_runs, "AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr("celery_fair.yielding.run.AGAIN_SECONDS", 0.0)
     worker.run(request())
     assert [event for event in worker.events if event.startswith("item")] == [
         f"item {number}" for number in range(5)

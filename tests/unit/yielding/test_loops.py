@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from celery_fair import BadOption, Fair
 from celery_fair.errors import BadState
 from celery_fair.yielding.board import Board
-from celery_fair.yielding.runs import Run, running
+from celery_fair.yielding.run import Run, running
 from celery_fair.yielding.words import HEADER, LIMIT, Yielding, decode, encode
 
 fair = Fair()

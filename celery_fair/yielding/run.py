@@ -1,0 +1,128 @@
+"""One run of one task: from where Celery calls it to its end, or to the point where it yields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextvars import ContextVar
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
+
+from billiard.process import current_process
+
+from celery_fair.yielding.board import Board, digest_of
+from celery_fair.yielding.places import Places
+from celery_fair.yielding.words import Yielding, decode, encode
+
+if TYPE_CHECKING:
+    from celery_fair.yielding.runs import Runs
+
+#: How long a task goes on whose continuation could not be published, before it is tried again.
+AGAIN_SECONDS: Final = 1.0
+
+running: Final[ContextVar[Run | None]] = ContextVar("celery_fair_run", default=None)
+"""The run that the code is a part of. Coroutines have it too, and threads that are given a copy of
+the context; a task that is called directly or eagerly has none, as it has no message to go on in.
+"""
+
+_NO_CELL: Final = memoryview(bytes(1))
+
+
+class Run:
+    """What this run started with, how far it has come, and whether it is asked to yield."""
+
+    __slots__ = (
+        "_at", "_board", "_bytes", "_cell", "_looks", "_not_before", "_owned",
+        "checked", "number", "places", "request", "runs", "state", "task",
+    )  # fmt: skip
+
+    def __init__(self, runs: Runs, task: Any, request: Any) -> None:
+        self.runs = runs
+        self.task = task
+        self.request = request
+        self.number = 0
+        """In its cell, once it has used what can yield: until then a run costs next to nothing."""
+
+    def enter(self) -> None:
+        """Say that it can yield from now on, and read what it starts with."""
+        request, runs = self.request, self.runs
+        self._at, self._bytes, self.number = 0, _NO_CELL, 1
+        self._board, self._looks, self._cell = None, None, None
+        self._not_before, self.checked, self._owned = 0.0, False, False
+        has_message = runs.enabled and not (request.called_directly or request.is_eager)
+        self.start_with(decode(request.headers) if has_message else {})
+        self._board = board = runs.board
+        index = self._take(board) if has_message and board is not None else None
+        if board is None or index is None:
+            return
+        self._cell, self._looks = index, runs.looks
+        self._at, self._bytes = board.at(index), board.bytes
+        self.number = board.enter(index, digest_of(request.id), monotonic())
+
+    def start_with(self, saved: Mapping[str, Any]) -> None:
+        """Be where an earlier run was when it yielded."""
+        self.state: tuple[Any] | None = (saved["state"],) if "state" in saved else None
+        self.places = Places(saved.get("loops"))
+
+    def _take(self, board: Board) -> int | None:
+        number = getattr(current_process(), "index", None)
+        if number is None:  # the main process of a pool of threads or greenlets
+            self._owned = True
+            return board.take()
+        return int(number) + 1 if number < board.cells else None
+
+    def is_asked(self) -> bool:
+        """Whether it should yield: the comparison of two bytes, but for the first time."""
+        if not self.number:
+            self.enter()
+        if self._bytes[self._at] == self.number:
+            return True
+        if self._looks is None or not self._looks():
+            return False
+        self._bytes[self._at] = self.number  # it is: until it has yielded
+        return True
+
+    def entered(self) -> Run:
+        """This, as one that can yield."""
+        if not self.number:
+            self.enter()
+        return self
+
+    def saved(self) -> dict[str, Any]:
+        """What a continuation from here would start with."""
+        found: dict[str, Any] = {}
+        if self.state is not None:
+            found["state"] = self.state[0]
+        loops = self.places.saved()
+        if loops is not None:
+            found["loops"] = loops
+        return found
+
+    def check(self, what: str) -> None:
+        """Raise `BadState` at the first state that can't be saved, long before one must be."""
+        if not self.checked:
+            self.checked = True
+            encode(self.saved(), what)
+
+    def give_way(self) -> None:
+        """Leave the task, unless that has just failed: raises `Yielding`."""
+        now = monotonic()
+        # The message of a job's chunk is not its items': the chunk looks by itself, between two.
+        if now < self._not_before or "fair_chunk" in vars(self.request):
+            return
+        if self._board is not None and self._cell is not None:
+            self._board.react(self._cell, now)
+        raise Yielding(self, self.saved())  # now: as the loops are left, their places are
+
+    def go_on(self, saved: Mapping[str, Any]) -> None:
+        """It could not yield after all, and is called anew in its slot, from where it was."""
+        self.start_with(saved)
+        self._not_before = monotonic() + AGAIN_SECONDS
+
+    def leave(self) -> None:
+        """It has ended, and had used what can yield."""
+        board, cell = self._board, self._cell
+        if board is not None and cell is not None:
+            self._cell = None
+            board.leave(cell)
+            if self._owned:
+                board.give_back(cell)
