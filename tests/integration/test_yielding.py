@@ -65,15 +65,15 @@ def test_a_canvas_has_its_results_though_each_part_of_it_has_yielded(
     loop, failing, whole = (app.tasks[f"b.{name}"] for name in ("loop", "failing", "all"))
     both = ["a", "b"]
     result = chord([loop.si("a", both), failing.si("b", both)])(whole.s())
-    journal.wait_started("a", "b")
+    journal.wait_started("a", "b", timeout=30)
     _press(app, journal, "a", "b")
     found = result.get(timeout=20)
     _assert_whole(found[0], journal, "a")
     _assert_whole(found[1], journal, "b", retries=1)
     if pool == "prefork":  # a deploy: the worker ends within an item, and another goes on
         chained = chain(loop.si("c"), whole.s()).apply_async()
-        journal.wait_started("c")
-        worker.stop()
+        journal.wait_started("c", timeout=30)
+        worker.stop(timeout=30)
         worker = start_worker(APP, pool="threads", concurrency=SLOTS)
         _assert_whole(chained.get(timeout=20), journal, "c")
     batch = ask(app, worker.hostname)["kinds"]["batch"]["finished"]
@@ -84,7 +84,7 @@ def test_a_canvas_has_its_results_though_each_part_of_it_has_yielded(
 def test_under_solo_a_task_looks_for_itself_and_gives_way(broker, app, start_worker, journal):
     start_worker(APP, pool="solo", concurrency=1)
     result = app.tasks["b.loop"].delay("a")
-    journal.wait_started("a")
+    journal.wait_started("a", timeout=30)
     _press(app, journal, "a")
     _assert_whole(result.get(timeout=20), journal, "a")
     assert journal.started()[1].startswith("quick")
@@ -96,8 +96,8 @@ def test_what_a_killed_worker_had_begun_goes_on_from_where_it_last_yielded(
 ):
     worker = start_worker(APP, pool="prefork", concurrency=1, env={"START_METHOD": "spawn"})
     app.tasks["b.loop"].delay("a")
-    journal.wait_started("a")
-    worker.stop()
+    journal.wait_started("a", timeout=30)
+    worker.stop(timeout=30)
     again = start_worker(APP, pool="prefork", concurrency=1, env={"ITEM_SECONDS": "100"})
     journal.wait(
         lambda entries: (
@@ -106,7 +106,7 @@ def test_what_a_killed_worker_had_begun_goes_on_from_where_it_last_yielded(
     )
     again.kill()
     start_worker(APP, pool="threads", concurrency=1)
-    found = journal.wait_finished("a", timeout=20)[-1].more
+    found = journal.wait_finished("a", timeout=30)[-1].more
     assert found["total"] == found["last"] * (found["last"] + 1) // 2
     labels = [entry.label for entry in journal.entries() if entry.event != "finish"]
     first, *resumed = [labels[place + 1] for place, label in enumerate(labels) if label == "a"]
