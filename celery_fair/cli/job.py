@@ -74,7 +74,7 @@ def show(obj: CLIContext, id: str, failures: int, as_json: bool) -> None:
 @job.command()
 @options.job_argument
 @options.interval_option
-@click.option("--json", "as_json", is_flag=True, help="Write a line of JSON at each look.")
+@click.option("--json", "as_json", is_flag=True, help="Write lines of JSON.")
 @click.pass_context
 def watch(context: click.Context, id: str, interval: float | None, as_json: bool) -> None:
     """Watch a job until it ends, with a bar; Ctrl-C leaves the job alone.

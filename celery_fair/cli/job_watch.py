@@ -86,5 +86,6 @@ def _drawn(job: Progress, matter: str | None) -> dict[str, Any]:
         "description": plain(state(job)),
         "total": job.total or None,
         "completed": job.done + job.failed,
-        "said": ", ".join([items(job), *failed, *pace(job), *([matter] if matter else [])]),
+        # The line is cut at its end, and a pace is none while nothing is heard.
+        "said": ", ".join([items(job), *failed, *([matter] if matter else pace(job))]),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from datetime import date
@@ -9,11 +10,13 @@ from datetime import date
 import pytest
 from celery.bin.base import CLIContext
 from click.testing import CliRunner
+from rich.console import Console
 
 from celery_fair import Fair, StateAway, job_task
 from celery_fair.cli import fair, job_find, job_watch
 from tests.brokers.process import free_port
 from tests.unit.jobs.kept import keep, work
+from tests.unit.jobs.progresses import progress
 
 ID = "3f2a9c1e-0000-4000-8000-000000000000"
 EX_USAGE, EX_UNAVAILABLE, EX_CONFIG = 2, 69, 78
@@ -241,6 +244,25 @@ def test_a_store_that_is_away_is_waited_for(job, store, looks, monkeypatch):
     assert watched.exit_code == 3
     assert "can't be asked now" in " ".join(watched.stdout.split())
     assert "Trying again." in watched.stdout
+
+
+def test_a_bar_that_is_old_says_so_where_its_line_is_not_cut():
+    ended = progress(state="finished with failures", done=997)
+    answers = [StateAway(), ended]
+
+    class Asked:
+        def progress(self):
+            answer = answers.pop(0)
+            if isinstance(answer, StateAway):
+                raise answer
+            return answer
+
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=True, width=80, _environ={"TERM": "xterm"})
+    assert job_watch.watch(console, Asked(), progress(), 0.001, as_json=False) == ended
+    assert "120/s" in out.getvalue()
+    assert "3 failed, the state's Redis can't" in out.getvalue()
+    assert "shop.summarize: finished with failures" in out.getvalue()
 
 
 # Without a store
