@@ -181,4 +181,10 @@ def test_jobs_are_shown_without_any_worker_as_text_whatever_their_names_hold(
         "region", name="Jobs"
     ).focus()  # it scrolls, so a key must get there
     assert page.evaluate("document.activeElement.contains(document.getElementById('fair-jobs'))")
+    show = """([rate]) => {
+        window.fair.showJobs({jobs: [{state: "running", rate}], away: false});
+        return document.querySelector("#fair-jobs td:nth-child(6)").textContent;
+    }"""
+    shown = [page.evaluate(show, [rate]) for rate in (120, 0.5, 0.0005)]
+    assert shown == ["120/s", "30/min", "1.8/h"]
     app.close()

@@ -25,7 +25,9 @@
 
   function rate(job) {
     if (job.state !== "running" || !isNumber(job.rate)) return "–";
-    return job.rate >= 1 ? `${job.rate.toFixed(job.rate < 9.95 ? 1 : 0)}/s` : `${(job.rate * 60).toFixed(1)}/min`;
+    const [unit, each] = [["s", 1], ["min", 60], ["h", 3600]].find(([, each]) => job.rate * each >= 0.95) ?? ["h", 3600];
+    const number = job.rate * each;
+    return `${number.toFixed(number < 9.95 ? 1 : 0)}/${unit}`;
   }
 
   function left(job) {
