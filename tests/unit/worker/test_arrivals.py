@@ -10,7 +10,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from celery.worker.request import Request
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
@@ -23,6 +22,7 @@ from celery_fair.worker.dispatcher import Dispatcher
 from celery_fair.worker.lanes import Lane
 from celery_fair.worker.pools import Pool
 from celery_fair.worker.windows import Window
+from tests.unit.worker.received import received
 
 NOW = 1_800_000_000.0
 HOUR = 3600.0
@@ -120,14 +120,6 @@ hostile = st.one_of(
 )
 
 
-class Received(SimpleNamespace):
-    """The part of Celery's request that dispatching looks at."""
-
-    revoked = Request.revoked
-    task = SimpleNamespace(name="shop.answer")
-    delivery_info = None
-
-
 class Rig:
     """A dispatcher with a pool of one slot, whose tasks end when they are told to."""
 
@@ -149,11 +141,7 @@ class Rig:
         self.dispatcher.connect(self.lanes, windows)
 
     def receive(self, kind: str, headers: Any) -> None:
-        message = SimpleNamespace(headers=headers, fair_lane=self.lanes[kind])
-        request = Received(
-            _message=message, _already_revoked=False, time_start=None, id="", expires=None
-        )
-        self.dispatcher.on_task_request(request)
+        self.dispatcher.on_task_request(received(self.lanes[kind], headers))
 
     def finish(self) -> None:
         while self.running:

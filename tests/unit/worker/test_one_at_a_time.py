@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from types import SimpleNamespace
 
 import pytest
-from celery.worker.request import Request
 
 from celery_fair.policy import Policy
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS
@@ -15,6 +13,7 @@ from celery_fair.policy.settings import PolicySettings
 from celery_fair.worker.dispatcher import SHORTEST_SECONDS, Dispatcher
 from celery_fair.worker.lanes import DOUBT_SECONDS, Lane
 from celery_fair.worker.windows import Window
+from tests.unit.worker.received import received
 
 
 class Solo:
@@ -28,14 +27,6 @@ class Solo:
 
     def when_freed(self, pump, wake):
         return wake
-
-
-class Received(SimpleNamespace):
-    """The part of Celery's request that dispatching looks at."""
-
-    revoked = Request.revoked
-    task = SimpleNamespace(name="shop.answer")
-    delivery_info = None
 
 
 class Rig:
@@ -65,11 +56,7 @@ class Rig:
         request.fair_slot.release()
 
     def receive(self, kind):
-        message = SimpleNamespace(headers={}, fair_lane=self.lanes[kind])
-        request = Received(
-            _message=message, _already_revoked=False, time_start=None, id="", expires=None
-        )
-        self.dispatcher.on_task_request(request)
+        self.dispatcher.on_task_request(received(self.lanes[kind], {}))
 
 
 @pytest.fixture
