@@ -29,6 +29,7 @@ from celery_fair.integrations.full import DEFAULT_STATUS, refusal
 from celery_fair.integrations.jobs_options import (
     wrong_actions,
     wrong_numbers,
+    wrong_options,
     wrong_tasks,
 )
 from celery_fair.integrations.jobs_words import (
@@ -89,13 +90,14 @@ class JobsApi:
     ) -> None:
         numbers = {"max_items": max_items, "max_bytes": max_bytes}
         problems = [*wrong_tasks(tasks), *wrong_actions(actions), *wrong_numbers(numbers)]
-        if problems := [*problems, *wrong_status(full_status)]:
+        options = {} if options is None else options
+        if problems := [*problems, *wrong_options(options), *wrong_status(full_status)]:
             raise SettingsError(problems)
         self._fair = fair
         self._tasks = frozenset(getattr(task, "name", task) for task in tasks)
         self._actions = frozenset(actions)
         self._max_items, self.max_bytes = max_items, max_bytes
-        self._options = dict(options or {})
+        self._options = dict(options)
         self._full_status = full_status
 
     def answer(self, asked: Asked) -> JsonAnswer:

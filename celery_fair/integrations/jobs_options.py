@@ -7,6 +7,9 @@ from typing import Final
 
 ACTIONS: Final = ("pause", "resume", "cancel", "retry")
 
+#: Keywords of `Fair.submit_job` that follow from the request.
+OF_REQUEST: Final = ("task", "items", "id", "total", "ahead")
+
 
 def wrong_tasks(tasks: object) -> Iterator[str]:
     """Tasks or their names, one at least: no default could be right."""
@@ -27,3 +30,13 @@ def wrong_numbers(numbers: Mapping[str, object]) -> Iterator[str]:
     for name, number in numbers.items():
         if not isinstance(number, int) or isinstance(number, bool) or number < 1:
             yield f"{name}: expected a number of 1 or more, got {number!r}"
+
+
+def wrong_options(options: object) -> Iterator[str]:
+    """More keywords of `Fair.submit_job`, which looks at their values itself."""
+    if not isinstance(options, Mapping):
+        yield f"options: expected a dict of keywords of submit_job, got {options!r}"
+        return
+    for name in options:
+        if name in OF_REQUEST or not isinstance(name, str):
+            yield f"options: expected none of {', '.join(OF_REQUEST)}, got {name!r}"

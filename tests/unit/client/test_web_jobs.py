@@ -374,6 +374,8 @@ def test_too_much_that_waits_is_answered_as_everywhere(
         ({"max_items": 0}, "max_items: expected"),
         ({"max_bytes": True}, "max_bytes: expected"),
         ({"full_status": 500}, "full_status: expected"),
+        ({"options": {"ahead": 5}}, "options: expected none of task, .*, ahead, got 'ahead'"),
+        ({"options": ["queue"]}, "options: expected a dict"),
     ],
 )
 def test_options_that_cannot_be_used_are_refused_at_the_start(
