@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from time import monotonic
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 #: A signal that the worker ends may arrive while its own thread runs an item; nothing else that
 #: calls for the end of the process is allowed to an item.
-OF_WORKER: Final = (WorkerShutdown, WorkerTerminate)
+OF_WORKER: Final = (WorkerShutdown, WorkerTerminate, KeyboardInterrupt)
 
 
 class Ended(Exception):  # noqa: N818 - no error
@@ -87,14 +88,20 @@ def _run(
         raise
     except Ignore:
         values = [NO_RESULT] * len(indices)
-    except OF_WORKER:
+    except _of_worker():
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:  # asyncio's CancelledError, gevent's Timeout: else for ever
         if alone:
             chunk.failed(indices[0], _cause(error))
         return alone
     _count(chunk, indices, values)
     return True
+
+
+def _of_worker() -> tuple[type[BaseException], ...]:
+    """Return what is not of an item's doing; a green pool kills what it runs by another."""
+    greenlet = sys.modules.get("greenlet")
+    return OF_WORKER if greenlet is None else (*OF_WORKER, greenlet.GreenletExit)
 
 
 def _cause(error: BaseException) -> BaseException:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from contextlib import contextmanager
 
 import pytest
 from billiard.exceptions import SoftTimeLimitExceeded
 from celery import Celery
 from celery.exceptions import Ignore, Reject, WorkerShutdown
+from gevent import GreenletExit, Timeout
 
 from celery_fair import Fair, StateAway
 from celery_fair.jobs import running
@@ -86,14 +88,15 @@ def test_one_that_asks_to_be_ignored_is_done_and_a_rejected_one_has_failed(fair,
     assert job.results() == {}
 
 
-def test_one_that_exits_ends_neither_its_chunk_nor_its_worker(fair, make):
+@pytest.mark.parametrize("error", [SystemExit(3), CancelledError(), Timeout(2)])
+def test_one_that_exits_ends_neither_its_chunk_nor_its_worker(fair, make, error):
     def work(n):
         if n == 1:
-            raise SystemExit(3)
+            raise error
 
     job = fair.submit_job(make(work), range(3))
     assert outcome(job) == (2, 1)
-    assert failures(job) == [(1, "SystemExit")]
+    assert failures(job) == [(1, type(error).__name__)]
 
 
 def test_an_error_that_cannot_be_told_is_told_without_words(fair, make):
@@ -209,22 +212,22 @@ def test_a_list_of_a_fixed_length_that_takes_too_long_has_failed(fair, make):
     assert outcome(job) == (0, 8)
 
 
+@pytest.mark.parametrize("end", [WorkerShutdown(0), GreenletExit(), KeyboardInterrupt()])
 def test_a_worker_that_ends_is_told_of_what_is_done_and_the_rest_is_for_others(
-    fair, make, store, monkeypatch
+    fair, make, store, monkeypatch, end
 ):
+    def work(n):
+        if n == 2:
+            raise end
+
     monkeypatch.setattr(fair.jobs, "_run_eager", lambda *_: None)
-    job = fair.submit_job(make(_ends_at_two), range(4), chunk_items=4, backlog=1)
+    job = fair.submit_job(make(work), range(4), chunk_items=4, backlog=1)
     task, options = fair.jobs.eager.popleft()
-    with pytest.raises(WorkerShutdown):
+    with pytest.raises(type(end)):
         task.apply((), {}, throw=True, **options)
     assert outcome(job) == (2, 0)
     assert len(fair.jobs.eager) == 1  # its next ticket
     assert store.claim(job.id, fair.jobs.eager[0][1]["task_id"], 30).indices[0] == 2
-
-
-def _ends_at_two(n):
-    if n == 2:
-        raise WorkerShutdown(0)
 
 
 def test_a_chunk_that_takes_much_longer_than_meant_leaves_its_rest(fair, make, monkeypatch):
