@@ -120,6 +120,8 @@ class Chunk:
         now = monotonic()
         if self._lost:
             raise Ended
+        if not self.tally.ended:  # a list has failed as a whole: the next chunk would repeat that
+            return
         if self._patience is not None and now - self._begun >= self._patience:
             raise Ended
         if self._fair.should_yield():

@@ -156,6 +156,23 @@ def test_a_list_that_fails_is_halved_until_the_poison_is_alone(fair, make):
     assert job.results() == {n: n + 1 for n in range(8) if n != 5}
 
 
+def test_a_list_that_fails_after_long_is_not_tried_as_a_whole_again(fair, make, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(running, "monotonic", lambda: now[0])
+    monkeypatch.setattr("celery_fair.jobs.working.monotonic", lambda: now[0])
+    calls = []
+
+    def work(ns):
+        calls.append(ns)
+        if 10 in ns and len(calls) < 30:
+            now[0] += 5.0
+            raise TimeoutError
+
+    job = fair.submit_job(make(work, by="chunk"), range(20), backlog=1)
+    assert failures(job) == [(10, "TimeoutError")]
+    assert outcome(job) == (19, 1)
+
+
 def test_a_list_with_other_than_a_result_an_item_has_failed(fair, make):
     job = fair.submit_job(make(lambda ns: ns[1:], by="chunk"), range(4), results=True)
     assert outcome(job) == (0, 4)
