@@ -189,6 +189,12 @@ def test_no_more_tickets_than_the_backlog_and_than_there_is_work(store, submit):
     assert store.grant("k", ["a", "b", "c", "d"]) == ["a", "b"]
 
 
+def test_a_backlog_of_any_length_is_granted_at_once(store, submit):
+    submit(10_000, chunk_items=1, backlog=10_000)
+    tickets = [f"t{number}" for number in range(10_000)]
+    assert store.grant("j", tickets) == tickets
+
+
 def test_a_ticket_that_nobody_granted_or_that_has_ended_is_surplus(store, submit):
     submit(9)
     assert store.claim("j", "another", LEASE) == Nothing("surplus")

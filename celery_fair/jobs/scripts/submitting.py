@@ -94,7 +94,9 @@ GRANT: Final = Script(
     ALL
     + """
 if not open(job) then return 'NOJOB' end
-local granted = grant({unpack(ARGV, 4)})
+local tickets = {}
+for at = 4, #ARGV do tickets[at - 3] = ARGV[at] end
+local granted = grant(tickets)
 save(true)
 return granted
 """
