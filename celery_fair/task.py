@@ -127,6 +127,8 @@ class Ambient:
     is_hidden: bool = False
     #: What is published goes before all that waits.
     to_front: bool = False
+    #: It belongs to work that was let in, whatever waits.
+    let_in: bool = False
 
 
 NOTHING: Final = Ambient(None, covers_children=False)
@@ -175,7 +177,11 @@ def inherit(
 
 
 def as_published(
-    *, tenant: str | None, request_id: str | None, to_front: bool = False
+    *,
+    tenant: str | None,
+    request_id: str | None,
+    to_front: bool = False,
+    let_in: bool = False,
 ) -> AbstractContextManager[None]:
     """Publish what is inside for someone whose work was published before, and nobody else."""
     return _around(
@@ -186,6 +192,7 @@ def as_published(
             request_id=request_id,
             is_hidden=True,
             to_front=to_front,
+            let_in=let_in,
         )
     )
 

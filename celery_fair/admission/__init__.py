@@ -134,13 +134,14 @@ def is_free(publish: Publish) -> bool:
     """Whether it belongs to work that was let in, which must not fail half way.
 
     What a task publishes while it runs; and errbacks and bodies of chords, which the main process
-    of a worker publishes in the name of their parent. And a second copy of a request that waits:
-    it is one task still, and waits already.
+    of a worker publishes in the name of their parent. The chunks of a job. And a second copy of a
+    request that waits: it is one task still, and waits already.
     """
     options = publish.options
     claim = publish.claim
     return (
         publish.parent is not None
+        or publish.around.let_in
         or (claim is not None and not claim.is_first)
         or options.get("parent_id") is not None
         or bool(options.get("retries"))

@@ -61,6 +61,7 @@ def _publish(fair: Fair, plan: Plan, due: Due, asked: dict[str, Any], progress: 
         tenant=plan.options.get("tenant"),
         request_id=plan.options.get("request_id"),
         to_front=due.call != FINISH,  # behind the job's own chunks it would be old news
+        let_in=True,
     ):
         callback.apply_async((progress.as_dict(),), **options)
 

@@ -6,7 +6,7 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -172,12 +172,16 @@ class Producer:
 
     def _grant(self) -> None:
         left = self._insist(lambda: tickets.grant(self._jobs.store, self._plan))
-        left = tickets.publish(self._jobs.fair, self._plan, left)
+        left = self._publish(left)
         for pause in PUBLISH_PAUSES if self._has_time else ():
             if not left:
                 return
             self.meanwhile(pause)
-            left = tickets.publish(self._jobs.fair, self._plan, left)
+            left = self._publish(left)
+
+    def _publish(self, left: Sequence[str]) -> Sequence[str]:
+        """Of a list that is put in by the call itself, that was asked already."""
+        return tickets.publish(self._jobs.fair, self._plan, left, let_in=not self._has_time)
 
     def _pause(self, error: BaseException) -> None:
         reason = f"{ENDED_EARLY}: {type(error).__name__}"

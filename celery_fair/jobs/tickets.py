@@ -41,15 +41,17 @@ def publish(
     *,
     to_front: bool = False,
     again: bool = False,
+    let_in: bool = True,
 ) -> Sequence[str]:
     """Publish tickets; return those that could not be, which is logged.
 
     Somebody publishes them later: the store counts on them, and says so to the workers. ``again``
     gives the message another id than the ticket's: workers drop what bears one that was revoked.
+    A job is let in whole; without ``let_in`` its chunks ask, one by one.
     """
     for done, ticket in enumerate(tickets):
         try:
-            _publish(fair, plan, _options(plan, ticket, again), to_front)
+            _publish(fair, plan, _options(plan, ticket, again), to_front, let_in)
         except QueueFull as full:
             logger.info("celery-fair: chunks of job %s wait to be published: %s", plan.id, full)
             return tickets[done:]
@@ -65,12 +67,13 @@ def publish(
     return ()
 
 
-def _publish(fair: Fair, plan: Plan, options: dict[str, Any], to_front: bool) -> None:
+def _publish(fair: Fair, plan: Plan, options: dict[str, Any], to_front: bool, let_in: bool) -> None:
     task = fair.registered(plan.task)
     with as_published(
         tenant=plan.options.get("tenant"),
         request_id=plan.options.get("request_id"),
         to_front=to_front,
+        let_in=let_in,
     ):
         if task is None:  # known elsewhere
             fair.app.send_task(plan.task, (), {}, **options)

@@ -18,10 +18,11 @@ from celery import Celery, chain, chord, group
 from celery.backends.base import Backend
 from kombu.utils.json import dumps, loads
 
-from celery_fair import Fair, FairError, QueueFull, UnknownKind
+from celery_fair import Fair, FairError, QueueFull, UnknownKind, job_task
 from celery_fair.admission import Admission
 from celery_fair.admission.backlog import Backlog
 from celery_fair.admission.rate import Workers
+from celery_fair.jobs.memory_store import MemoryStore
 from celery_fair.policy import Member
 from celery_fair.worker.fleet import Fleet, digest
 from celery_fair.worker.links import Answer
@@ -403,6 +404,23 @@ def test_errbacks_and_bodies_of_a_parent_are_never_refused(app: Celery) -> None:
     app.send_task("x", parent_id="p")
     with pytest.raises(QueueFull):
         app.send_task("x")
+
+
+def test_a_job_is_let_in_with_its_first_chunks_or_refused_whole(app: Celery, sent: Any) -> None:
+    fair, broker = limited(app, batch_max_backlog=10)
+    fair.jobs._store = MemoryStore()
+
+    @job_task(name="each")
+    def each(item: int) -> None:
+        """Do nothing."""
+
+    broker.link.ready = {"celery.batch": 9}
+    fair.submit_job(each, range(20))
+    assert len(sent()) == 20
+    with pytest.raises(QueueFull):
+        fair.submit_job(each, range(20))
+    assert len(fair.list_jobs()) == 1
+    assert not sent()
 
 
 def test_a_refused_request_may_be_sent_again(app: Celery) -> None:

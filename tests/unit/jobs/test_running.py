@@ -398,7 +398,7 @@ def test_a_chunk_that_is_asked_to_yield_leaves_its_rest_to_a_ticket_at_the_front
     seen, published = [], []
     publish = running.tickets.publish
 
-    def watch(fair, plan, tickets, *, to_front=False):
+    def watch(fair, plan, tickets, *, to_front=False, **_):
         published.append((len(seen), to_front))
         return publish(fair, plan, tickets, to_front=to_front)
 
