@@ -38,7 +38,7 @@ class Loop:
         if run is None:
             found: AsyncIterator[Any] = aiter(_source(self._items, None))
             return found
-        return self._run_through_later(run.entered())
+        return _Later(_Steps(self, run.entered()), self._items)
 
     def _run_through(self, run: Run) -> Iterator[Any]:
         steps = _Steps(self, run)
@@ -52,21 +52,40 @@ class Loop:
         finally:
             steps.close()
 
-    async def _run_through_later(self, run: Run) -> AsyncIterator[Any]:
-        steps = _Steps(self, run)
+
+class _Later:
+    """An ``async for``. No generator: that would hear of a ``break`` only some time later."""
+
+    def __init__(self, steps: _Steps, items: Any) -> None:
+        self._steps = steps
+        self._skip = 0 if callable(items) else steps.done
+        if steps.place is not None:
+            self._items: AsyncIterator[Any] = aiter(_source(items, steps.place.at))
+        self._item: tuple[Any, ...] = ()
+
+    def __aiter__(self) -> AsyncIterator[Any]:
+        return self
+
+    async def __anext__(self) -> Any:
+        steps = self._steps
         if steps.place is None:
-            return
+            raise StopAsyncIteration
         try:
-            skip = 0 if callable(self._items) else steps.done
-            async for item in _source(self._items, steps.place.at):
-                if skip:
-                    skip -= 1
-                    continue
-                steps.begins()
-                yield item
+            for item in self._item:
                 steps.ends(item)
-        finally:
+            while self._skip:
+                await anext(self._items)
+                self._skip -= 1
+            item = await anext(self._items)
+        except BaseException:
             steps.close()
+            raise
+        self._item = (item,)
+        steps.begins()
+        return item
+
+    def __del__(self) -> None:
+        self._steps.close()
 
 
 class _Steps:
@@ -97,12 +116,13 @@ class _Steps:
             keep_state(run)
             run.check("yielding(…)")
             if asked:
-                run.give_way()
+                run.give_way(ends_loop=True)
 
     def close(self) -> None:
         """The loop has ended, by itself, by a ``break``, or with its task."""
-        assert self.place is not None
-        self._places.end(self.place)
+        if self.place is not None:
+            self._places.end(self.place)
+            self.place = None
 
 
 def keep_state(run: Run) -> None:

@@ -43,7 +43,8 @@ class YieldingMixin:
     def saved(default: Any = None) -> Any:
         """Return the state that was last given to `checkpoint`, mostly by an earlier run."""
         run = running.get()
-        state = None if run is None else run.entered().state
+        # The items of a job's chunk are one run, and have nothing of each other.
+        state = None if run is None or run.entered().in_chunk else run.state
         return default if state is None else state[0]
 
     @staticmethod

@@ -91,36 +91,37 @@ class Runs:
 
         @functools.wraps(body)
         def fair_run(*args: Any, **kwargs: Any) -> Any:
-            run = Run(self, task, requests.top)
+            request, around = requests.top, running.get()
+            if request is None or (around is not None and around.request is request):
+                return body(*args, **kwargs)  # ``run`` as a function: a part of what calls it
+            run = Run(self, task, request)
             token = running.set(run)
             try:
-                return body(*args, **kwargs)
-            except Yielding as yielding:
-                return self._end(yielding, run, body, args, kwargs)
+                return self._run_through(run, body, args, kwargs)
             finally:
                 running.reset(token)
-                if run.number:
-                    run.leave()
+                run.leave()
 
         fair_run.fair_run = True  # type: ignore[attr-defined]
         return fair_run
 
-    def _end(
-        self, yielding: Yielding, run: Run, body: Callable[..., Any], args: Any, kwargs: Any
-    ) -> Any:
-        """Publish the continuation of a run that yields, and raise `GaveWay`.
+    def _run_through(self, run: Run, body: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Call ``body`` until it ends, or yields: then publish its continuation, raise `GaveWay`.
 
-        It has been left by now: its ``finally`` blocks have run, and a lock that it had is free. If
-        publishing fails, it is called again here, with what it has saved: it keeps its slot, and
+        It has been left by then: its ``finally`` blocks have run, and a lock that it had is free.
+        If publishing fails, it is called again here, with what it has saved: it keeps its slot, and
         goes on.
         """
         while True:
+            try:
+                result = body(*args, **kwargs)
+                if run.cut_off is None:
+                    return result
+                yielding = run.cut_off
+            except Yielding as raised:
+                yielding = raised
             if yielding.run is not run:
                 raise yielding
             if publish(self._fair, run, yielding.saved):
                 raise GaveWay from None
             run.go_on(yielding.saved)
-            try:
-                return body(*args, **kwargs)
-            except Yielding as again:
-                yielding = again

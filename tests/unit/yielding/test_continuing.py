@@ -211,6 +211,64 @@ def test_a_task_called_by_another_does_not_take_its_state(worker, sent):
     assert inner == [0, 99]
 
 
+def test_a_run_called_as_a_function_is_a_part_of_the_task_that_calls_it(worker, sent):
+    @worker.app.task(name="b.inner", shared=False)
+    def inner(numbers):
+        for number in worker.fair.yielding(numbers):
+            worker.events.append(f"inner {number}")
+            worker.board.ask_all()
+
+    @worker.app.task(name="b.outer", bind=True, shared=False)
+    def outer(self, depth=1):
+        if depth:
+            return self.run(depth - 1)
+        return inner.run(range(3))
+
+    worker.fair.runs.open(worker.board)
+    tracer = build_tracer(outer.name, outer, app=worker.app)
+    tracer("an-id", (), {}, request(args=[]))
+    assert worker.events == ["inner 0", "published"]
+    [(message, options)] = sent
+    assert message.headers["task"] == "b.outer"
+    assert decode(options["headers"]) == {"loops": [0, 1, None]}
+
+
+def test_a_task_that_catches_what_ends_its_loop_yields_all_the_same(worker, sent):
+    @worker.app.task(name="b.catching", shared=False)
+    def catching(*args):
+        try:
+            for number in worker.fair.yielding(range(3)):
+                worker.events.append(f"item {number}")
+                worker.board.ask_all()
+        except BaseException:
+            return "half done"
+
+    worker.fair.runs.open(worker.board)
+    tracer = build_tracer(catching.name, catching, app=worker.app)
+    answer = tracer("an-id", (), {}, request())
+    assert worker.events == ["item 0", "published"]
+    assert answer.info.state == "IGNORED"
+
+
+def test_each_failure_to_publish_is_followed_by_a_longer_run(worker, sent, monkeypatch):
+    now = 0.0
+    monkeypatch.setattr("celery_fair.yielding.run.monotonic", lambda: now)
+
+    @worker.app.task(name="b.late", shared=False)
+    def late(*args):
+        nonlocal now
+        for number in worker.fair.yielding(range(20)):
+            worker.events.append(str(number))
+            now += 1.0
+            worker.board.ask_all()
+
+    worker.fails = 3
+    worker.fair.runs.open(worker.board)
+    build_tracer(late.name, late, app=worker.app)("an-id", (), {}, request(args=[]))
+    found = ",".join(worker.events).replace(",published", "|")
+    assert found == "0|,1|,2,3|,4,5,6,7|"
+
+
 def test_a_process_of_the_pool_that_is_started_anew_finds_the_board(worker, sent, monkeypatch):
     board, path = Board.named(1)
     worker.fair.runs.close()

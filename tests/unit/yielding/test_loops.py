@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextvars import copy_context
 from types import SimpleNamespace
 
 import pytest
@@ -42,8 +43,7 @@ class Task:
             return self.function()
         finally:
             running.reset(token)
-            if run.number:
-                run.leave()
+            run.leave()
 
     def look(self):
         """Called by the function under test before each point at which it may yield."""
@@ -271,6 +271,58 @@ def test_async_for_goes_on_as_for_does():
     task = Task(lambda: function(items()))
     task.run({0})
     assert (done, task.runs) == (list(range(5)), 2)
+
+
+@given(asks=st.sets(st.integers(0, 30)))
+def test_an_async_loop_that_was_left_by_break_is_over_at_once(asks):
+    done = []
+
+    async def items(after):
+        for n in range(100) if after is None else range(after + 1, 100):
+            yield n
+
+    async def loops():
+        async for item in fair.yielding(items, cursor=lambda item: item):
+            if item == 2:
+                break
+            task.look()
+            done.append(item)
+        async for item in fair.yielding(items, cursor=lambda item: item):
+            if item == 5:
+                break
+            await asyncio.sleep(0)
+            task.look()
+            done.append(-item)
+
+    task = Task(lambda: asyncio.run(loops()))
+    task.run(asks)
+    assert done == [0, 1, 0, -1, -2, -3, -4]
+
+
+def test_a_thread_that_outlives_its_run_asks_of_no_other():
+    left, after = [], []
+
+    def leaves_a_thread(uses):
+        if uses:
+            fair.should_yield()
+        left.append(copy_context())
+
+    for uses in (False, True):
+        task = Task(lambda: leaves_a_thread(uses))  # noqa: B023
+        task.worker.board = task.board = Board(2)
+        task.run()
+
+        def asked(board=task.board):
+            run = running.get()
+            run.entered()
+            board.ask_all()
+            other = left[-1].run(lambda: (fair.should_yield(), fair.checkpoint(1), fair.saved()))
+            after.append((other[0], run.is_asked(), len(board.in_use(2))))
+            return other
+
+        task.function = asked
+        task.run()
+    assert after == [(False, True, 1)] * 2
 
 
 def test_a_cursor_needs_a_function_of_it():
