@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 import random
 import threading
-from contextlib import suppress
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from celery_fair.errors import JobNotFound, SettingsError, StateAway
 from celery_fair.jobs import calls, tickets
-from celery_fair.jobs.store import JobStore, Overdue
+from celery_fair.jobs.store import Due, JobStore
 from celery_fair.jobs.task import way_of
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ class JobKeeping:
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
         self._told: set[str] = set()
+        self._left: dict[str, list[str]] = {}
+        """Tickets by job that are not published yet: the store will not name them again so soon."""
 
     def start(self) -> None:
         """Begin, where there are job tasks and a place to keep jobs; once is enough."""
@@ -71,20 +73,31 @@ class JobKeeping:
             except StateAway:  # which the state logs
                 continue
             except Exception as error:
+                self._left.clear()
                 self._say_once(error)
 
     def look(self, store: JobStore, tasks: list[str]) -> None:
-        """Publish what is overdue now."""
-        for overdue in store.overdue(tasks, AT_ONCE):
+        """Publish what is overdue now, and what could not be when it was."""
+        dues = {}
+        for job, late, calls_due in store.overdue(tasks, AT_ONCE):
+            dues[job] = calls_due
+            self._left[job] = list(dict.fromkeys([*self._left.get(job, ()), *late]))
+        for job in list(self._left):
             if self._ended.is_set():
                 return
-            with suppress(JobNotFound):  # forgotten meanwhile
-                self._publish(store, overdue)
+            try:
+                self._publish(store, job, dues.get(job, ()))
+            except JobNotFound:  # forgotten meanwhile
+                self._left.pop(job, None)
+            if job in self._left:  # what refuses one refuses the others, and each is logged
+                return
 
-    def _publish(self, store: JobStore, overdue: Overdue) -> None:
-        plan = store.plan(overdue.job)
-        tickets.publish(self._fair, plan, overdue.tickets, again=True)
-        calls.publish(self._fair, store, plan, overdue.calls)
+    def _publish(self, store: JobStore, job: str, dues: Sequence[Due]) -> None:
+        plan = store.plan(job)
+        left = tickets.publish(self._fair, plan, self._left.pop(job), again=True)
+        if left:
+            self._left[job] = list(left)  # behind the others
+        calls.publish(self._fair, store, plan, dues)
 
     def _say_once(self, error: Exception) -> None:
         what = type(error).__name__
