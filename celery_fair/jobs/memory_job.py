@@ -77,7 +77,7 @@ class MemoryJob:
     producer_at: float = 0.0
     progress_called_at: float = 0.0
     touched_at: float = 0.0
-    looked_at: float = 0.0
+    look_at: float = 0.0
     finished_since: int = 0
     failed_since: int = 0
     """The two of ``max_failures``: since it was started, or resumed, or failures are retried."""
@@ -146,6 +146,10 @@ class MemoryJob:
     def is_looked_after(self) -> bool:
         """Whether anything of it may become overdue."""
         return self.state == RUNNING or bool(self.claims or self.due)
+
+    def look_soon(self, now: float) -> None:
+        """Have it looked at now, and not before those that are late."""
+        self.look_at = min(self.look_at, now)
 
     def grant(self, tickets: Iterable[str], now: float) -> list[str]:
         """Let those of them wait that there is work and room for, and say which."""

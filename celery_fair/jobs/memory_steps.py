@@ -120,7 +120,7 @@ def _due(job: MemoryJob, call: str, now: float) -> list[Due]:
         return []
     job.numbers[call] = job.numbers.get(call, 0) + 1
     job.due[call] = now + keeping.CALL_SECONDS
-    job.looked_at = 0.0
+    job.look_soon(now)
     return [Due(call, job.numbers[call])]
 
 
@@ -219,7 +219,7 @@ def begin_anew(job: MemoryJob, now: float) -> None:
     job.started_at = None
     job.counts.clear()
     job.last_at = now
-    job.looked_at = 0.0
+    job.look_soon(now)
 
 
 def claim(

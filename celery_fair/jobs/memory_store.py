@@ -60,7 +60,7 @@ class MemoryStore:
             now = self._clock()
             found = self._find(plan.id, now)
             if found is None:
-                self._jobs[plan.id] = MemoryJob(plan, now, touched_at=now)
+                self._jobs[plan.id] = MemoryJob(plan, now, touched_at=now, look_at=now)
                 return True
         if found.plan.task != plan.task:
             raise conflicts.other_task(plan.id, found.plan.task, plan.task)
@@ -139,14 +139,14 @@ class MemoryStore:
             now = self._clock()
             names = [job for job in list(self._jobs) if self._find(job, now)]
             late = [job for job in map(self._jobs.__getitem__, names) if _is_late(job, tasks, now)]
-            late.sort(key=lambda job: (job.looked_at, job.plan.id))
+            late.sort(key=lambda job: (job.look_at, job.plan.id))
             seed, numbers = self._make_id(), itertools.count()
             mint = (f"{seed}-{number}" for number in numbers)
             looks = (self._look(job, limit, mint, now) for job in late[: keeping.LOOKS])
             return [look for look in looks if look.tickets or look.calls]
 
     def _look(self, job: MemoryJob, limit: int, mint: Iterator[str], now: float) -> Overdue:
-        job.looked_at = now
+        job.look_at = now + keeping.LOOK_SECONDS
         tickets, calls = memory_steps.overdue(job, limit, mint, now)
         if (tickets or calls) and job.state not in ENDED:
             job.touched_at = now
@@ -231,8 +231,7 @@ class MemoryStore:
 
 
 def _is_late(job: MemoryJob, tasks: Sequence[str], now: float) -> bool:
-    looked_lately = job.looked_at + keeping.LOOK_SECONDS > now
-    return job.is_looked_after and not looked_lately and job.plan.task in tasks
+    return job.is_looked_after and job.look_at <= now and job.plan.task in tasks
 
 
 def _failure(index: int, job: MemoryJob) -> Failure:

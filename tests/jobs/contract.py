@@ -495,6 +495,17 @@ def test_whoever_looks_finds_only_jobs_of_its_own_tasks(store, submit):
     assert len(store.overdue(["another.task", TASK])) == 1
 
 
+def test_jobs_with_much_news_keep_no_keeper_from_the_others(store, submit, clock):
+    busy = [submit(4, f"a{number}") for number in range(keeping.LOOKS)]
+    submit(4, "z")
+    assert "z" not in {one.job for one in store.overdue([TASK])}
+    clock.now += keeping.LOOK_SECONDS
+    for job in busy:
+        store.pause(job, "by hand")
+        store.resume(job)
+    assert "z" in {one.job for one in store.overdue([TASK])}
+
+
 def test_a_fleet_of_keepers_looks_as_often_as_one(store, submit, clock):
     submit(4)
     assert store.overdue([TASK])

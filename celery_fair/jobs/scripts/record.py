@@ -89,6 +89,10 @@ local function save(touch)
   for part in pairs(written) do call('PEXPIRE', part, left) end
 end
 local function open_set() return prefix .. 'jobs.open.' .. meta.task end
-local function look_soon() redis.call('ZADD', open_set(), 0, job) end
+-- Not before those that are late: whoever has much news would keep the keepers from the others.
+local function look_soon()
+  local at = redis.call('ZSCORE', open_set(), job)
+  if not at or tonumber(at) > now then redis.call('ZADD', open_set(), now, job) end
+end
 """
 )
