@@ -82,6 +82,7 @@ def _publish(fair: Fair, plan: Plan, options: dict[str, Any], to_front: bool, le
         else:
             # Not ``apply_async``: it would miss the arguments of the function.
             declared = extract_exec_options(task)
+            declared.pop("expires", None)  # as with timeouts: in a long queue it would never run
             fair.app.send_task(plan.task, (), {}, task_type=task, **{**declared, **options})
 
 
