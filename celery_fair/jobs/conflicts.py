@@ -37,6 +37,14 @@ def lost_items(job: str, kept: int, submitted: int) -> JobConflict:
     )
 
 
+def stands(job: str) -> JobConflict:
+    """A producer that would wait for ever: an eager app runs nothing meanwhile."""
+    return JobConflict(
+        f"job {job!r}: expected room for its other items, got a job that is paused and full; see "
+        "the reason in its progress, resume it, and submit the same items again under the same id"
+    )
+
+
 def not_ended(job: str, state: str) -> JobConflict:
     """A job that can't be forgotten."""
     return JobConflict(

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from celery_fair.errors import StateAway
+from celery_fair.jobs import conflicts, tickets
 from celery_fair.jobs import items as sources
-from celery_fair.jobs import tickets
 from celery_fair.jobs.job import Job
 from celery_fair.jobs.plan import Plan
 from celery_fair.jobs.producing import ENDED_EARLY, Producer
@@ -88,7 +89,7 @@ class Jobs:
         producer = Producer(self, plan, items)
         job = Job(self, plan.id, producer)
         if self.fair.app.conf.task_always_eager:
-            producer.meanwhile = self._run_eager
+            producer.meanwhile = partial(self._make_room, plan.id)
             producer.run()
             self._run_eager()
         elif is_small:
@@ -111,7 +112,13 @@ class Jobs:
             tickets.publish(self.fair, plan, tickets.grant(self.store, plan))
         self._run_eager()
 
-    def _run_eager(self, _: float = 0.0) -> None:
+    def _make_room(self, id: str, _: float) -> None:
+        """Run what waits; where nothing does, there will be no room before the job goes on."""
+        if not self.eager and self.store.progress(id).state == PAUSED:
+            raise conflicts.stands(id)
+        self._run_eager()
+
+    def _run_eager(self) -> None:
         while self.eager:
             task, options = self.eager.popleft()
             task.apply((), {}, **options)

@@ -183,6 +183,16 @@ def test_its_options_are_those_of_each_chunk(fair, store, double, sent):
     assert ticket.headers["timelimit"] == [30, None]
 
 
+def test_none_of_its_chunks_expires_before_it_has_run(fair, store, sent):
+    @job_task(name="hasty", expires=60)
+    def hasty(n):
+        """Do nothing."""
+
+    fair.submit_job(hasty, [1])
+    (ticket,) = sent()
+    assert ticket.headers["expires"] is None
+
+
 def test_whose_work_it_is_comes_from_around_the_call(fair, store, double, sent):
     with fair.inherit("interactive", tenant="acme", request_id="r1"):
         fair.submit_job(double, [1])
@@ -595,6 +605,13 @@ def test_too_many_failures_pause_the_job_and_call_on_failures(eager_fair, note):
     )
     assert called == [("paused", 4)]
     assert job.progress().state == "paused"
+
+
+def test_an_eager_job_that_stands_keeps_nobody_waiting(eager_fair, note):
+    with pytest.raises(JobConflict, match="paused and full"):
+        eager_fair.submit_job(note, iter(["bad"] * 20), id="j1", ahead=10, max_failures=0)
+    found = eager_fair.job("j1").progress()
+    assert (found.state, found.submitted, found.failed) == ("paused", 11, 1)
 
 
 # And retried
