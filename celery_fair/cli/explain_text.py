@@ -11,6 +11,7 @@ from celery_fair.cli.explain_words import SHORT, safe
 from celery_fair.cli.explanation import Explanation
 from celery_fair.cli.rows import head, rows_of
 from celery_fair.cli.words import ago, count, duration, plural
+from celery_fair.observe.endings import YIELDED
 from celery_fair.observe.place import Place
 from celery_fair.policy.pace import Estimate
 from celery_fair.policy.waiting import Reason
@@ -83,6 +84,7 @@ def rows_of_task(found: Explanation, now: float) -> list[tuple[str, str]]:
         queue = f", by {safe(task['queue'])}" if task.get("queue") else ""
         rows.append(("task", named + queue))
     rows += [("why", wait.text) for wait in found.waits[:MOST_WAITS]]
+    rows += _yielded(task)
     rows += _times(task, now)
     rows += _waited(task.get("waited"))
     if found.waits_still:
@@ -95,6 +97,17 @@ def rows_of_task(found: Explanation, now: float) -> list[tuple[str, str]]:
         rows += [("perhaps", text) for text in found.perhaps[:MOST_WAITS]]
         rows.append(("else", THREE_MEANINGS) if found.perhaps else ("maybe", THREE_MEANINGS))
     return rows
+
+
+def _yielded(task: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Whether it has given its slot back, and how often: neither an end nor a retry."""
+    if task.get("outcome") == YIELDED:
+        text = "it gave its slot to interactive tasks; the rest of it waits at the broker"
+        return [("yielded", text)]
+    times = task.get("yields")
+    if not times:
+        return []
+    return [("yielded", f"{plural(times, 'time')}; it goes on from where it was then")]
 
 
 def _times(task: Mapping[str, Any], now: float) -> list[tuple[str, str]]:

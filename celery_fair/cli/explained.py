@@ -115,7 +115,7 @@ def _at_broker(found: Explanation, said: Said, look: Look, now: float) -> None:
     found.task = {
         "kind": seen.kind, "task": seen.task, "queue": seen.queue, "enqueued_at": seen.ready_at,
         "nth": (seen.before or 0) + 1, "of": look.lengths.get(without_front(seen.queue)),
-        "eta": seen.eta,
+        "eta": seen.eta, "yields": seen.yields,
     }  # fmt: skip
     serving, plain = said.serving(seen.queue), said.plain_serving(seen.queue)
     kind = _kind_of(seen.queue, serving) or seen.kind  # a lane is its queues', whatever they hold

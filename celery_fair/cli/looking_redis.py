@@ -169,4 +169,5 @@ class RedisLook:
             kind=header.kind if header is not None else None,
             ready_at=header.ready_at if header is not None else None,
             eta=epoch_of(eta, self._app) if isinstance(eta, str) else None,
+            yields=header.yields if header is not None else 0,
         )

@@ -25,6 +25,7 @@ class Seen:
     eta: float | None = None
     delivered_at: float | None = None
     back_at: float | None = None
+    yields: int = 0
 
 
 @dataclass(slots=True)

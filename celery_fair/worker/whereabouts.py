@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+from celery_fair.headers import FairHeader
 from celery_fair.observe.log import task_fields
 from celery_fair.observe.place import Place
 from celery_fair.observe.recent import LONGEST, Ended
@@ -34,11 +35,12 @@ def find(scheduler: Scheduler, id: str, now: float) -> dict[str, Any] | None:
     if found is None:
         last, *ended = ended
         found = _of_ended(last)
-    task = found.pop("info")
+    task, request = found.pop("info"), found.pop("request", None)
     waits = found["place"] != Place.SCHEDULED.value
     return {
         **task_fields(task),
         **found,
+        "yields": _yields(request) if request is not None else 0,
         "waited": _waited(scheduler, task, now) if waits else None,
         "before": [_of_attempt(one) for one in ended[:ATTEMPTS]],
     }
@@ -56,9 +58,10 @@ def _running(scheduler: Scheduler, id: str) -> Iterator[dict[str, Any]]:
             continue
         if not scheduler.switching.enforcing and slot.request.time_start is None:
             # Celery gives a pool more than it has room for.
-            yield {"place": Place.RECEIVED.value, "info": _info(scheduler, slot.request)}
+            info, place = _info(scheduler, slot.request), Place.RECEIVED
         else:
-            yield {"place": Place.RUNNING.value, "info": telling.of_slot(slot, finished=False)}
+            info, place = telling.of_slot(slot, finished=False), Place.RUNNING
+        yield {"place": place.value, "request": slot.request, "info": info}
 
 
 def _held(scheduler: Scheduler, id: str) -> Iterator[dict[str, Any]]:
@@ -69,7 +72,7 @@ def _held(scheduler: Scheduler, id: str) -> Iterator[dict[str, Any]]:
             if _is(held.request, id):
                 nth = sum(other < held for other in every) + 1
                 place = {"place": Place.HELD.value, "nth": nth, "of": len(every)}
-                yield {**place, "info": telling.of_held(kind, held)}
+                yield {**place, "request": held.request, "info": telling.of_held(kind, held)}
 
 
 def _limited(scheduler: Scheduler, id: str) -> Iterator[dict[str, Any]]:
@@ -80,7 +83,7 @@ def _limited(scheduler: Scheduler, id: str) -> Iterator[dict[str, Any]]:
             same = [other for other in every if other.task is request.task]
             place = {"place": Place.RATE_LIMITED.value, "rate_limit": rate}
             line = {"nth": same.index(request) + 1, "of": len(same)}
-            yield {**place, **line, "info": _info(scheduler, request)}
+            yield {**place, **line, "request": request, "info": _info(scheduler, request)}
 
 
 def _scheduled(scheduler: Scheduler, id: str) -> Iterator[dict[str, Any]]:
@@ -88,7 +91,7 @@ def _scheduled(scheduler: Scheduler, id: str) -> Iterator[dict[str, Any]]:
         if _is(request, id):
             eta = request.eta.timestamp() if request.eta is not None else None
             place = {"place": Place.SCHEDULED.value, "eta": eta}
-            yield {**place, "info": _info(scheduler, request)}
+            yield {**place, "request": request, "info": _info(scheduler, request)}
 
 
 def _in_the_books(scheduler: Scheduler, id: str) -> Iterator[dict[str, Any]]:
@@ -98,7 +101,7 @@ def _in_the_books(scheduler: Scheduler, id: str) -> Iterator[dict[str, Any]]:
         lane = _lane_of(request)
         failing = lane is not None and lane.failing
         place = Place.TIMING_OUT if failing else Place.RECEIVED
-        yield {"place": place.value, "info": _info(scheduler, request)}
+        yield {"place": place.value, "request": request, "info": _info(scheduler, request)}
 
 
 def _info(scheduler: Scheduler, request: Any) -> TaskInfo:
@@ -106,6 +109,12 @@ def _info(scheduler: Scheduler, request: Any) -> TaskInfo:
     lane = _lane_of(request)
     kind = lane.kind if lane is not None else scheduler.fair.settings.default_kind
     return telling.of_request(kind, request)
+
+
+def _yields(request: Any) -> int:
+    """How often the task has yielded before this run of it."""
+    header = FairHeader.read(internals.message_of(request).headers)
+    return header.yields if header is not None else 0
 
 
 def _lane_of(request: Any) -> Lane | None:

@@ -322,6 +322,17 @@ def test_the_first_line_is_the_answer_and_the_rest_says_why():
     assert "starts in 1.3 s to 4.7 s: 2 before it" in together
 
 
+def test_one_that_has_yielded_says_so_wherever_it_is():
+    waits = explain(seen=at_broker("celery.batch.front", yields=3))
+    runs = explain({"w1": report(task=task("running", yields=1))})
+    out_of_sight = explain({"w1": report(task=task("ended", at=NOW - 3, outcome="yielded"))})
+    told = [" ".join(text_of(show_task, one).split()) for one in (waits, runs, out_of_sight)]
+    assert "yielded 3 times; it goes on from where it was then" in told[0]
+    assert "yielded 1 time; it goes on" in told[1]
+    assert "yielded it gave its slot to interactive tasks; the rest of it waits" in told[2]
+    assert "yielded" not in text_of(show_task, explain(seen=at_broker()))
+
+
 def test_a_hostile_name_moves_no_terminal():
     worker = report(task=task("running", started_at=NOW - 5, task="\x1b[2J[red]x", queue="a\nb"))
     text = text_of(show_task, explain({"w\x1b1": worker}))

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from celery_fair.headers import FairHeader
 from celery_fair.observe.recent import Recent
 from celery_fair.observe.timeline import Timeline
 from celery_fair.policy.kinds import KINDS
@@ -19,6 +20,8 @@ class Request:
     def __init__(self, id, queue):
         self.id, self.task = id, SimpleNamespace(name="summarize")
         self.delivery_info = {"routing_key": queue}
+        line = FairHeader("batch", 1000.0, 1000.0, yields=3).as_line()
+        self._message = SimpleNamespace(headers={"fair": line} if id == "second" else {})
 
 
 @pytest.fixture
@@ -46,6 +49,8 @@ def place(scheduler, id):
 
 def test_a_held_message_has_its_place_in_line(scheduler):
     assert place(scheduler, "second") == ("held", 2, 3)
+    assert find(scheduler, "second", 1.0)["yields"] == 3
+    assert find(scheduler, "first", 1.0)["yields"] == 0
 
 
 def test_one_of_a_paused_queue_is_held_too_in_a_line_of_its_own(scheduler):
