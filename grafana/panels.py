@@ -164,6 +164,21 @@ GATE = [
         "short",
         {"{{kind}}": "sum by (kind) (celery_fair_paused{$w})"},
     ),
+    Panel(
+        "How soon a slot is back that batch was asked for",
+        "From when a running batch task was asked to yield; it sees that at its next item.",
+        "s",
+        {"mean":
+            "sum(rate(celery_fair_yield_slot_back_seconds_total{$w}[$rate])) / "
+            "sum(rate(celery_fair_yield_slots_back_total{$w}[$rate]))"},
+    ),
+    Panel(
+        "Batch tasks asked for their slot",
+        "A second, and how many of these slots came back: the others weren't needed any more.",
+        "ops",
+        {"asked": "sum(rate(celery_fair_yields_asked_total{$w}[$rate]))",
+         "slots back": "sum(rate(celery_fair_yield_slots_back_total{$w}[$rate]))"},
+    ),
 ]  # fmt: skip
 
 HEALTH = [
