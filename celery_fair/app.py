@@ -340,6 +340,7 @@ class Fair(JobsMixin, YieldingMixin):
             publish.claim = self.identity.claim(name, publish)
         publish.mark_errbacks()
         publish.release_queue()
+        publish.forget_state()
         options["headers"] = {**(options.get("headers") or {}), NAME: publish.header.as_line()}
         inner = options.get("router") or self.app.amqp.router
         options["router"] = FairRouter(inner, publish)

@@ -21,6 +21,7 @@ from celery_fair.task import (
     known_timeout,
     own_options,
 )
+from celery_fair.yielding.words import HEADER as STATE
 
 if TYPE_CHECKING:
     from celery_fair.app import Fair
@@ -212,6 +213,23 @@ class Publish:
         self.marked.append(marked)
         return marked
 
+    def forget_state(self) -> None:
+        """Drop how far the attempt before had come as it yielded, where this has other arguments.
+
+        Celery copies its headers; whoever retries with a next page means that from its beginning.
+        """
+        headers = self.options.get("headers")
+        if self.parent is None or not headers or STATE not in headers:
+            return
+        request = self.parent.request
+        before = (list(request.args or ()), dict(request.kwargs or {}))
+        if (
+            request.headers
+            and STATE in request.headers
+            and not _are_same(before, (list(self.args or ()), dict(self.kwargs or {})))
+        ):
+            self.options["headers"] = {k: v for k, v in headers.items() if k != STATE}
+
     def release_queue(self) -> None:
         """Drop a queue that Celery named for its own reasons, where the kind should decide."""
         options = self.options
@@ -244,6 +262,13 @@ def running_header(fair: Fair, task: Any, now: float) -> FairHeader:
     queue = (request.delivery_info or {}).get("routing_key")
     kind = fair.lanes.get(queue) or fair.kind_of_task(task.name, task) or fair.settings.default_kind
     return FairHeader(kind=kind, first_published=now, ready_at=now)
+
+
+def _are_same(one: object, other: object) -> bool:
+    try:
+        return bool(one == other)
+    except Exception:  # arguments are anything, arrays for instance
+        return False
 
 
 def _mapped(name: str, kwargs: Any) -> str | None:

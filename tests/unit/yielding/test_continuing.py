@@ -233,6 +233,25 @@ def test_a_run_called_as_a_function_is_a_part_of_the_task_that_calls_it(worker, 
     assert decode(options["headers"]) == {"loops": [0, 1, None]}
 
 
+@pytest.mark.parametrize("page", [1, 2])
+def test_a_retry_with_other_arguments_begins_anew(worker, page):
+    retried = []
+
+    @worker.app.task(name="b.pages", bind=True, shared=False)
+    def pages(self, at):
+        raise self.retry(args=(page,), countdown=0)
+
+    def send(name, args, kwargs, **options):
+        worker.fair.prepare(name, args, kwargs, options)
+        retried.append(options["headers"])
+
+    worker.app.__dict__["send_task"] = send
+    saved = request(task=pages.name, retries=0, **{HEADER: '{"state": 5}'}, **ALONE)
+    build_tracer(pages.name, pages, app=worker.app)("an-id", [1], {}, saved)
+    [headers] = retried
+    assert (HEADER in headers) is (page == 1)
+
+
 def test_a_task_that_catches_what_ends_its_loop_yields_all_the_same(worker, sent):
     @worker.app.task(name="b.catching", shared=False)
     def catching(*args):
