@@ -57,9 +57,11 @@ class InlineAsking:
             return False
         self._next_at = now + LOOK_SECONDS
         scheduler, slots = self._scheduler, list(self._scheduler.dispatcher.slots)
+        if not scheduler.switching.enforcing:
+            return False
         if not scheduler.pool.is_running():
             return True  # a signal has come, and the loop will know of it when this task has ended
-        if not slots or slots[0].kind != BATCH or not scheduler.switching.enforcing:
+        if not slots or slots[0].kind != BATCH:
             return False
         one = Candidate(slots[0], now - slots[0].started_at, self._setup_seconds(slots[0]))
         if not scheduler.asking.rules().may_be_asked(one):

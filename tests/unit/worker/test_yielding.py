@@ -234,6 +234,9 @@ def test_a_solo_task_yields_to_the_end_of_its_worker_whatever_waits(monkeypatch)
     solo.runs = False
     assert solo.looks()
     assert solo.asked == 0
+    solo.now += LOOK_SECONDS
+    solo.looks._scheduler.switching.enforcing = False
+    assert not solo.looks(), "it only observes"
 
 
 def test_a_broker_that_is_away_costs_a_solo_task_little(monkeypatch):
