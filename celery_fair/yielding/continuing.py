@@ -12,7 +12,6 @@ from celery.utils.functional import maybe_list
 
 from celery_fair.errors import FairError
 from celery_fair.headers import NAME
-from celery_fair.moments import epoch_of
 from celery_fair.publish import running_header
 from celery_fair.routing import going_on
 from celery_fair.yielding.words import HEADER, encode
@@ -55,8 +54,12 @@ def publish(fair: Fair, run: Run, saved: Mapping[str, Any]) -> bool:
 
 
 def _send(fair: Fair, task: Any, request: Any, state: str) -> None:
-    """Put a message like the request's own before what waits in the queue that it came by."""
+    """Put a message like the request's own before what waits in the queue that it came by.
+
+    Without its ``expires``: it has begun in time. RabbitMQ would drop it without a word to anybody.
+    """
     app, options = fair.app, request.as_execution_options()
+    del options["expires"]
     header = running_header(fair, task, time.time())
     header = header._replace(ready_at=time.time(), yields=header.yields + 1)
     message = app.amqp.create_task_message(
@@ -73,7 +76,6 @@ def _send(fair: Fair, task: Any, request: Any, state: str) -> None:
     headers = {**(options["headers"] or {}), NAME: header.as_line(), HEADER: state}
     with app.producer_or_acquire() as producer:
         to = going_on(fair, request.delivery_info or {}, {"producer": producer})
-        expires_at = epoch_of(request.expires, app) if request.expires else None
         app.amqp.send_task_message(
             producer,
             task.name,
@@ -81,7 +83,6 @@ def _send(fair: Fair, task: Any, request: Any, state: str) -> None:
             headers=headers,
             serializer=task.serializer,
             compression=getattr(task, "compression", None),
-            **({} if expires_at is None else {"expiration": max(expires_at - time.time(), 0.0)}),
             **to,
         )
         _settle(producer, to)

@@ -20,7 +20,7 @@ from celery_fair.yielding.words import HEADER, GaveWay, decode
 KEPT = (
     "id", "task", "group", "group_index", "retries", "timelimit", "root_id", "parent_id", "shadow",
     "argsrepr", "kwargsrepr", "origin", "ignore_result", "replaced_task_nesting", "stamps",
-    "stamped_headers", "expires", "eta",
+    "stamped_headers", "eta",
 )  # fmt: skip
 MESSAGE = {
     "chord": {"task": "body", "args": [], "kwargs": {}, "options": {"task_id": "body-id"}},
@@ -120,6 +120,7 @@ def test_all_of_the_message_is_kept_but_for_how_far_it_is(worker, sent):
     assert embed == MESSAGE
     assert message.properties == {"correlation_id": "an-id", "reply_to": "who"}
     assert message.sent_event is None
+    assert (message.headers["expires"], options.get("expiration")) == (None, None)
     assert options["priority"] == 4
     assert options["queue"].name in ("celery.batch", "celery.batch.front")
     header = FairHeader.read(options["headers"])
