@@ -117,7 +117,7 @@ def test_the_example_shows_live_data_and_leaves_nothing(start, tmp_path):
 
 @pytest.mark.parametrize(("front", "width"), [("Flask", 1280), ("Django", 375)])
 def test_a_flood_delays_no_answer_and_each_refusal_says_whose_it_is(front, width, start, open_page):
-    _, log = start("--no-load", CELERY_FAIR__BATCH_MAX_BACKLOG="20")
+    _, log = start("--no-load", CELERY_FAIR__BATCH_MAX_BACKLOG="5")
     browser = open_page(served(log, front), width=width, theme="dark" if width < 400 else "light")
     flood_and_ask(browser)
     ask_for_more_than_may_wait(browser)

@@ -9,6 +9,7 @@ from celery.bin.base import CLIContext
 from click.testing import CliRunner
 
 from celery_fair.cli import fair
+from celery_fair.jobs.task import way_of
 from tests.apps import mixed
 from tests.brokers.broker import Broker
 from tests.brokers.waiting import wait_until
@@ -31,6 +32,9 @@ def doctor(broker, monkeypatch):
         for name, value in {**QUIET, **env}.items():
             monkeypatch.setenv(name, value)
         app = mixed.make_app(broker if url is None else Broker("redis", url, url))
+        # Shared tasks are every app's: those of other tests' modules that were imported here, too.
+        for name in [name for name, task in app.tasks.items() if way_of(task)]:
+            app.tasks.unregister(name)
         context = CLIContext(app=app, no_color=True, workdir=None)
         arguments = ["doctor", "--json", *NO_NOTE, *arguments]
         done = CliRunner().invoke(fair, arguments, obj=context)
