@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from celery import Celery, signals
+from celery import Celery, current_app, signals
 from celery.local import Proxy
 
 from celery_fair.admission import Admission
@@ -172,7 +172,22 @@ class Fair(JobsMixin, YieldingMixin):
             raise SystemExit(f"The worker can't start with celery-fair: {error}") from error
 
     def _on_process_init(self, sender: Any = None, **_: Any) -> None:
-        self.runs.join(str(sender))
+        """Install into the copy of the app that Celery gives a process which is started anew.
+
+        It runs the tasks; so what they publish, retry and report is to be as in a forked one.
+        """
+        if not self.runs.is_started_anew or self._app is None:
+            return
+        copy = current_app._get_current_object()
+        fair = installed(copy)
+        if fair is None and copy.main == self._app.main:
+            fair = Fair(copy, **self._overrides)
+            fair.observers = self.observers
+            if fair.settings.mode == "enforce":
+                fair.fronts.served = True
+                fair.retrying.open()
+        if fair is not None and fair.runs.is_started_anew:
+            fair.runs.join(str(sender))
 
     def _add_steps(self) -> None:
         if not self.settings.enabled:

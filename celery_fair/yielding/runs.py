@@ -8,8 +8,6 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from celery import current_app
-
 from celery_fair.yielding.board import Board
 from celery_fair.yielding.continuing import publish
 from celery_fair.yielding.run import Run, running
@@ -38,36 +36,34 @@ class Runs:
         self.enabled = False
         self._called: list[tuple[Any, Callable[..., Any]]] = []
 
-    def open(self, board: Board, looks: Callable[[], bool] | None = None, app: Any = None) -> None:
+    def open(self, board: Board, looks: Callable[[], bool] | None = None) -> None:
         """This process is a worker: have its tasks called by way of `bounded`, before it forks.
 
         ``looks`` is for a worker that can't while a task runs: the task calls it, and is told
         whether to yield.
         """
         self.board, self.looks, self.enabled = board, looks, True
-        for task in (app or self._fair.app).tasks.values():
+        for task in self._fair.app.tasks.values():
             if not hasattr(task.run, "fair_run"):
                 self._called.append((task, task.run))
                 task.run = self.bounded(task, task.run)
         logging.getLogger(TRACER).addFilter(is_news)
 
-    def join(self, hostname: str) -> None:
-        """This is a process of a pool that was started anew (``spawn``): find the board.
+    @property
+    def is_started_anew(self) -> bool:
+        """Whether this is a process of a worker's pool that was not forked (``spawn``)."""
+        return BOARD in os.environ and self.board is None
 
-        Celery gives it a copy of the app, without a Fair, and has made its tracers already.
-        """
-        path = os.environ.get(BOARD)
-        if path is None or self.board is not None:
-            return
+    def join(self, hostname: str) -> None:
+        """Find the board in such a process, for which Celery has made its tracers already."""
         from celery_fair.worker.internals import trace_anew
 
         try:
-            board = Board.at_path(path)
+            self.open(Board.at_path(os.environ[BOARD]))
         except OSError as error:
             logger.warning("celery-fair: nothing can be asked to yield here: %s", error)
             return
-        self.open(board, app=current_app)
-        for task in current_app.tasks.values():
+        for task in self._fair.app.tasks.values():
             trace_anew(task, hostname)
 
     def close(self) -> None:

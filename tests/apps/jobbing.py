@@ -28,11 +28,19 @@ def make_app(broker: Broker, **conf: object) -> Celery:
     app = Celery("jobbing", set_as_current=False)
     app.conf.update(broker.conf())
     app.conf.update(broker_connection_retry_on_startup=True, **conf)
+    app.conf.worker_pool_start_method = os.environ.get("START_METHOD", "fork")
     Fair(app)
 
     @app.task(name="told", shared=False)
     def told(progress, what):
         record(what, progress["id"], done=progress["done"], failed=progress["failed"])
+
+    @app.task(name="asking", bind=True, shared=False, kind="batch")
+    def asking(self, came_by=None):
+        """Publish itself, and then say where that came by."""
+        if came_by is None:
+            return self.apply_async(("child",))
+        record("asking", self.request.id, queue=self.request.delivery_info["routing_key"])
 
     return app
 

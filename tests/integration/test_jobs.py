@@ -86,6 +86,19 @@ def test_items_that_fail_or_kill_their_worker_fail_alone(site, journal, ran):
     assert ran()[13] >= 2
 
 
+def test_processes_that_are_spawned_work_on_jobs_and_publish_by_kind(site, journal):
+    site.start("prefork", slots=1, START_METHOD="spawn")
+    told = site.app.tasks["told"]
+    items = [{"n": n} for n in range(5)]
+    job = site.submit(items, on_finish=told.s("finished"), chunk_items=2)
+    assert counts(job.wait(SECONDS)) == ("finished", 5, 0, 0)
+    journal.wait_count(1, "finished")
+    site.app.tasks["asking"].delay()
+    journal.wait_count(1, "asking")
+    [asked] = journal.entries("asking")
+    assert asked.more == {"queue": "celery.batch"}
+
+
 def test_it_stops_within_an_item_when_it_is_paused_or_its_worker_stops(site, ran):
     worker = site.start("threads", slots=1, JOB_LEASE="30")
     job = site.submit([{"n": n, "sleep": 0.01} for n in range(200)], chunk_items=100)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import logging
+import pickle
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from celery import Celery
 from celery.app.trace import build_tracer
+from celery.local import Proxy
 
 from celery_fair import Fair, FairHeader
 from celery_fair.observe.endings import YIELDED
 from celery_fair.worker.outcomes import outcome_of
-from celery_fair.yielding import runs as yielding_runs
-from celery_fair.yielding.board import Board
+from celery_fair.yielding.board import ALL, Board
+from celery_fair.yielding.runs import BOARD
 from celery_fair.yielding.words import HEADER, GaveWay, decode
 
 KEPT = (
@@ -289,28 +291,50 @@ def test_each_failure_to_publish_is_followed_by_a_longer_run(worker, sent, monke
     assert found == "0|,1|,2,3|,4,5,6,7|"
 
 
-def test_a_process_of_the_pool_that_is_started_anew_finds_the_board(worker, sent, monkeypatch):
+@pytest.fixture
+def copy(worker, monkeypatch):
+    """What Celery makes of the app in a process of the pool that is started anew."""
+    made = pickle.loads(pickle.dumps(worker.app))
+    made.tasks.register(worker.task)
+    monkeypatch.setattr("celery_fair.app.current_app", Proxy(lambda: made))
+    worker.fair.runs.close()
+    yield made
+    if Fair.of(made) is not None:
+        Fair.of(made).runs.close()
+        Fair.of(made).uninstall()
+
+
+def test_a_process_of_the_pool_that_is_started_anew_has_a_fair_and_the_board(
+    worker, copy, monkeypatch
+):
+    worker.fair._on_process_init("w@host")
+    assert Fair.of(copy) is None, "no worker has said where"
     board, path = Board.named(1)
-    worker.fair.runs.close()
-    monkeypatch.setattr(yielding_runs, "current_app", worker.app)
-    worker.fair.runs.join("w@host")
-    assert worker.fair.runs.board is None, "no worker has said where"
-    monkeypatch.setenv(yielding_runs.BOARD, path)
-    worker.fair.runs.join("w@host")
-    worker.board = board
-    worker.task.__trace__("an-id", (), {}, request())
-    assert len(sent) == 1
+    monkeypatch.setenv(BOARD, path)
+    worker.fair._on_process_init("w@host")
+    fair = Fair.of(copy)
+    assert fair.settings == worker.fair.settings
+    assert (fair.observers, fair.fronts.served) == (worker.fair.observers, True)
+    assert fair.retrying.decides
+    assert hasattr(worker.task.run, "fair_run")
+    worker.board, worker.asks = board, {3}
+    fair.runs.board.ask_all()
+    assert board.bytes[ALL] == 1
 
 
-def test_a_board_that_is_gone_leaves_a_worker_that_works(worker, monkeypatch, caplog):
-    worker.fair.runs.close()
-    monkeypatch.setenv(yielding_runs.BOARD, "/proc/1/fd/999999")
-    worker.fair.runs.join("w@host")
+def test_of_two_apps_in_such_a_process_each_keeps_its_own_settings(worker, copy, monkeypatch):
+    monkeypatch.setenv(BOARD, Board.named(1)[1])
+    copy.main = "another"
+    worker.fair._on_process_init("w@host")
+    assert Fair.of(copy) is None
+
+
+def test_a_board_that_is_gone_leaves_a_worker_that_works(worker, copy, monkeypatch, caplog):
+    monkeypatch.setenv(BOARD, "/proc/1/fd/999999")
+    worker.fair._on_process_init("w@host")
     assert "nothing can be asked to yield here" in caplog.text
-    assert worker.fair.runs.board is None
+    assert Fair.of(copy).runs.board is None
 
 
 def test_the_end_of_a_run_that_yields_can_be_sent_between_processes():
-    import pickle
-
     assert isinstance(pickle.loads(pickle.dumps(GaveWay())), GaveWay)
