@@ -92,6 +92,12 @@ def settle(job: MemoryJob, now: float) -> list[Due]:
     return _due(job, "failures", now)
 
 
+def _settle_for_keepers(job: MemoryJob, now: float) -> None:
+    """Where the answer has no room for callbacks: the keepers publish them at their next look."""
+    for late in settle(job, now):
+        job.due[late.call] = now
+
+
 def _why_pause(job: MemoryJob) -> str | None:
     bears = job.plan.max_failures
     if too_many(job.failed_since, job.finished_since, job.total, bears):
@@ -190,7 +196,7 @@ def overdue(
     for until, ticket in lost[:limit]:
         if until <= now:
             take_back(job, ticket, now)
-    settle(job, now)
+    _settle_for_keepers(job, now)
     again = _wait_again(job, limit, now)
     again += job.grant(islice(mint, min(limit - len(again), job.wanted)), now)
     late = sorted(call for call, due in job.due.items() if due <= now)
@@ -231,8 +237,7 @@ def claim(
         if held.until > now:
             return Nothing("surplus")
         take_back(job, ticket, now)
-        for late in settle(job, now):
-            job.due[late.call] = now  # this answer has no room for it
+        _settle_for_keepers(job, now)
         held = None
     if held is None:
         nothing = job.why_not(ticket)

@@ -527,6 +527,15 @@ def test_a_callback_is_due_until_somebody_has_called_it(store, submit, clock):
     assert store.overdue([TASK]) == []
 
 
+def test_a_job_that_ends_with_a_lost_item_is_told_of_at_once(store, submit, clock):
+    submit(1, calls=CALLS)
+    for _ in range(keeping.LOSSES):
+        (ticket,) = store.overdue([TASK])[0].tickets
+        store.claim("j", ticket, LEASE)
+        clock.now += LEASE + 1
+    assert [one.calls for one in store.overdue([TASK])] == [[Due("finish", 1)]]
+
+
 def test_progress_is_called_no_more_often_than_asked(store, submit, clock):
     submit(40, calls=CALLS, progress_seconds=10.0)
     said = []

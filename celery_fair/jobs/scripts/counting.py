@@ -83,6 +83,11 @@ local function settle()
   pause(reason)
   return calls_for('failures')
 end
+-- Where the answer has no room for callbacks: the keepers publish them at their next look.
+local function settle_for_keepers()
+  local calls = settle()
+  for at = 1, #calls, 2 do put('due.' .. calls[at], now) end
+end
 local function progress_due()
   if now - get('progress_called') < get('progress_every') then return {} end
   put('progress_called', now)

@@ -23,8 +23,7 @@ local held = claim_of(ticket)
 if held and held.token ~= token then
   if tonumber(call('ZSCORE', 'leases', ticket)) > now then return {'surplus'} end
   take_back(ticket)
-  local calls = settle()
-  for at = 1, #calls, 2 do put('due.' .. calls[at], now) end
+  settle_for_keepers()
   held = nil
 end
 -- The items go into ``items``, as many as fit; answers how many, and whether none is gone.
@@ -221,7 +220,7 @@ local function look()
   for _, ticket in ipairs(call('ZRANGEBYSCORE', 'leases', '-inf', now, 'LIMIT', 0, limit)) do
     take_back(ticket)
   end
-  settle()
+  settle_for_keepers()
   local again = wait_again()
   local more, mint = math.min(limit - #again, wanted()), {}
   for at = 1, more do
