@@ -10,6 +10,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any, Final, NamedTuple
 
+from billiard import common
 from celery.canvas import group
 
 BACKEND_MODULE: Final = "celery.backends.redis"
@@ -29,6 +30,15 @@ def publishes_group(frame: FrameType) -> bool:
 def options_of_group(frame: FrameType) -> dict[str, Any]:
     """The options with which a group is published, of a frame that `publishes_group`."""
     return frame.f_locals.get("options") or {}
+
+
+def is_told_to_end() -> bool:
+    """Whether this process of a pool has got the signal by which billiard ends it.
+
+    Its handler raises SystemExit in the midst of whatever runs: at a cold shutdown, for a revoke
+    that terminates, and a tenth of a second before the SIGKILL of a hard time limit.
+    """
+    return bool(common._should_have_exited[0])
 
 
 class Connected(NamedTuple):

@@ -13,6 +13,7 @@ from billiard.exceptions import SoftTimeLimitExceeded
 from celery.utils import uuid
 
 from celery_fair.errors import JobNotFound, NotInstalled, StateAway
+from celery_fair.internals import is_told_to_end
 from celery_fair.jobs import calls, tickets
 from celery_fair.jobs.insisting import insist
 from celery_fair.jobs.leases import LEASE_SECONDS, leases
@@ -105,8 +106,7 @@ class Chunk:
         except SoftTimeLimitExceeded:
             self._hit_limit = True
         except BaseException:
-            # The worker ends. Once only: nobody waits for this.
-            self._report_end(0.0)
+            self._report_worker_end()
             raise
         self._report_end(REPORT_SECONDS)
 
@@ -184,6 +184,18 @@ class Chunk:
                 self.claim.job,
                 self.tally.report().count,
             )
+
+    def _report_worker_end(self) -> None:
+        """Report once only, since nobody waits for this.
+
+        Where the process is killed, that may be for the item that ran, by a hard time limit: it is
+        lost like one whose worker was not heard of again, or it would be run for ever.
+        """
+        if is_told_to_end():
+            with suppress(StateAway, Ended):
+                self._report(ends=False, seconds=0.0)
+        else:
+            self._report_end(0.0)
 
     def _follow(self, reported: Reported) -> None:
         plan = self.claim.plan

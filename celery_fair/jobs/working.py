@@ -12,6 +12,7 @@ from billiard.exceptions import SoftTimeLimitExceeded
 from celery.exceptions import Ignore, Retry, WorkerShutdown, WorkerTerminate
 
 from celery_fair.errors import BadOption
+from celery_fair.internals import is_told_to_end
 from celery_fair.jobs.items import decode
 from celery_fair.jobs.tally import NO_RESULT
 
@@ -99,7 +100,12 @@ def _run(
 
 
 def _of_worker() -> tuple[type[BaseException], ...]:
-    """Return what is not of an item's doing; a green pool kills what it runs by another."""
+    """Return what is not of an item's doing; a green pool kills what it runs by another.
+
+    Of a process that is told to end it is whatever the signal has become on its way through it.
+    """
+    if is_told_to_end():
+        return (BaseException,)
     greenlet = sys.modules.get("greenlet")
     return OF_WORKER if greenlet is None else (*OF_WORKER, greenlet.GreenletExit)
 

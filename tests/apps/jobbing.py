@@ -1,13 +1,13 @@
 """Job tasks that do what their items say, in workers that notice soon what is lost.
 
-An item is ``{"n": number, …}``: with ``"fail"`` it raises, with ``"die"`` it kills the process that
-runs it, with ``"sleep"`` it takes so many seconds. Each run of one is in the journal, as "item".
+An item is ``{"n": number, …}``: with ``"fail"`` it raises, with ``"die"`` it sends that signal to
+the process that runs it, with ``"sleep"`` it takes so many seconds. Each run of one is in the
+journal, as "item".
 """
 
 from __future__ import annotations
 
 import os
-import signal
 import time
 
 from celery import Celery
@@ -51,7 +51,7 @@ def do(item: dict) -> int:
     if "sleep" in item:
         time.sleep(item["sleep"])
     if "die" in item:
-        os.kill(os.getpid(), signal.SIGKILL)
+        os.kill(os.getpid(), item["die"])
     if "fail" in item:
         raise ValueError("as asked")
     return item["n"]

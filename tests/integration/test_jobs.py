@@ -68,7 +68,8 @@ def test_items_that_fail_or_kill_their_worker_fail_alone(site, journal, ran):
     site.start("prefork")
     told = site.app.tasks["told"]
     items = [{"n": n} for n in range(60)]
-    items[13]["fail"] = items[37]["die"] = True
+    items[13]["fail"] = True
+    items[37]["die"] = signal.SIGTERM  # as by a hard time limit
     job = site.submit(items, results=True, on_finish=told.s("finished"), chunk_items=3)
     last = job.wait(SECONDS)
     assert counts(last) == ("finished with failures", 58, 2, 0)

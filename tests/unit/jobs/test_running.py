@@ -247,6 +247,27 @@ def test_a_worker_that_ends_is_told_of_what_is_done_and_the_rest_is_for_others(
     assert store.claim(job.id, fair.jobs.eager[0][1]["task_id"], 30).indices[0] == 2
 
 
+@pytest.mark.parametrize("error", [SystemExit(-241), ValueError("made of it")])
+def test_a_process_that_is_killed_fails_no_item_and_what_ran_is_lost(
+    fair, make, monkeypatch, error
+):
+    from billiard import common
+
+    def work(n):
+        if n == 2:
+            monkeypatch.setattr(common, "_should_have_exited", [True])
+            raise error
+
+    monkeypatch.setattr(fair.jobs, "_run_eager", lambda *_: None)
+    job = fair.submit_job(make(work), range(4), chunk_items=4, backlog=1)
+    task, options = fair.jobs.eager.popleft()
+    with pytest.raises(type(error)):
+        task.apply((), {}, throw=True, **options)
+    assert outcome(job) == (2, 0)
+    assert job.progress().running == 2  # until their lease ends
+    assert not fair.jobs.eager
+
+
 def test_a_chunk_that_takes_much_longer_than_meant_leaves_its_rest(fair, make, monkeypatch):
     now = [0.0]
     monkeypatch.setattr(running, "monotonic", lambda: now[0])
