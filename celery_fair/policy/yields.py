@@ -23,6 +23,11 @@ class Candidate(NamedTuple):
     asked_seconds: float | None = None
     """Since it was asked; None if it isn't."""
 
+    @property
+    def is_late(self) -> bool:
+        """Whether it was asked and has not reacted: it can't be counted on."""
+        return (self.asked_seconds or 0.0) > PATIENCE_SECONDS
+
 
 class Demand(NamedTuple):
     """What waits, and what may give way to it. Numbers of tasks and slots of this worker."""
@@ -90,7 +95,7 @@ def choose(demand: Demand, candidates: Iterable[Candidate], rules: YieldRules) -
         (one for one in candidates if one.asked_seconds is not None),
         key=lambda one: one.asked_seconds or 0.0,
     )
-    in_time = sum((one.asked_seconds or 0.0) <= PATIENCE_SECONDS for one in asked)
+    in_time = sum(not one.is_late for one in asked)
     surplus = in_time - demand.wanted if demand.wanted else len(asked)
     if surplus > 0:
         return Choice([], [one.key for one in asked[:surplus]])
@@ -104,5 +109,9 @@ def choose(demand: Demand, candidates: Iterable[Candidate], rules: YieldRules) -
 
 
 def able(candidates: Iterable[Candidate], rules: YieldRules) -> list[Candidate]:
-    """Those that could be asked now, or are."""
-    return [one for one in candidates if one.asked_seconds is not None or rules.may_be_asked(one)]
+    """Those that could be asked now, or were a moment ago."""
+    return [
+        one
+        for one in candidates
+        if not one.is_late and (one.asked_seconds is not None or rules.may_be_asked(one))
+    ]

@@ -127,9 +127,10 @@ class Asking:
         rules, policy = self.rules(), self._dispatcher.policy
         batch = [slot for slot in self._dispatcher.slots if slot.kind == BATCH]
         ran = [slot for slot in batch if now - slot.started_at >= rules.min_seconds]
-        can = {one.key for one in self._candidates(now)[0] if rules.is_light(one)}
-        for slot in ran:
-            (self._yield.add if slot in can else self._yield.discard)(slot.request.task.name)
+        found = self._candidates(now)[0]
+        can = {one.key for one in found if rules.is_light(one) and not one.is_late}
+        self._yield |= {slot.request.task.name for slot in ran if slot in can}
+        self._yield -= {slot.request.task.name for slot in ran if slot not in can}
         if batch:  # without any, what is known holds
             every = all(slot.request.task.name in self._yield for slot in batch)
             often = policy.running_batch / rules.min_seconds

@@ -118,6 +118,20 @@ def test_it_says_for_how_many_interactive_tasks_a_slot_could_be_had(rig):
     assert wide.asking.tick(2.0) == 6, "two of eight are guaranteed"
 
 
+def test_one_that_was_asked_and_does_not_react_is_counted_on_no_more():
+    rig = Rig(slots=4, reserve="auto")
+    rig.can_yield(0, 1, 2, 3)
+    for seconds in range(2, 20):
+        rig.tick(float(seconds))
+    assert rig.policy.reserve == 0
+    rig.lane.held = ["i"]
+    assert rig.asking.tick(20.0) == 4
+    assert rig.asking.tick(20.9) == 4
+    rig.tick(21.1)
+    assert rig.policy.reserve >= 1
+    assert rig.asking.tick(21.1) == 3
+
+
 def test_batch_that_can_yield_stands_in_for_the_reserve_until_one_begins_that_may_not():
     rig = Rig(slots=4, reserve="auto")
     rig.can_yield(0, 1, 2)
