@@ -160,10 +160,17 @@ def finish_redis_channel(channel: Any) -> None:
 
     ``Channel.close`` would read it too, and hand a message without a consumer to any channel of the
     connection that is still open. For the last one that is none: the message would be gone.
+
+    The signal of a cold shutdown cancels its consumer too, in the midst of a warm one that reads
+    just that: then there would be no reply left for the outer one, which would wait for ever.
     """
-    if channel._in_poll:
-        with contextlib.suppress(Exception):  # Empty, after ``brpop_timeout`` at the most
-            channel._brpop_read()
+    if channel._in_poll and not getattr(channel, "fair_is_read", False):
+        channel.fair_is_read = True
+        try:
+            with contextlib.suppress(Exception):  # Empty, after ``brpop_timeout`` at the most
+                channel._brpop_read()
+        finally:
+            channel.fair_is_read = False
 
 
 class Unnoted(NamedTuple):
