@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from celery_fair.yielding.board import Board
 from celery_fair.yielding.continuing import publish
 from celery_fair.yielding.run import Run, running
-from celery_fair.yielding.words import GaveWay, Yielding, is_news
+from celery_fair.yielding.words import GaveWay, Yielding, is_news, ungrouped
 
 if TYPE_CHECKING:
     from celery_fair.app import Fair
@@ -114,8 +114,14 @@ class Runs:
                 if run.cut_off is None:
                     return result
                 yielding = run.cut_off
-            except Yielding as raised:
-                yielding = raised
+            except BaseException as raised:
+                found = ungrouped(raised)
+                if isinstance(found, Yielding):
+                    yielding = found
+                elif found is raised:
+                    raise
+                else:
+                    raise found from None
             if yielding.run is not run:
                 raise yielding
             if publish(self._fair, run, yielding.saved):

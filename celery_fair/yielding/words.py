@@ -34,6 +34,23 @@ class Yielding(BaseException):
         super().__init__()
 
 
+def ungrouped(error: BaseException) -> BaseException:
+    """Return what a group is about, as ``asyncio.TaskGroup`` raises one for whatever is in it.
+
+    That is the `Yielding` in it, or what has failed beside one. Celery would end the child by it.
+    """
+    if not isinstance(getattr(error, "exceptions", None), tuple) or not hasattr(error, "split"):
+        return error
+    found, rest = error.split(Yielding)
+    if found is None:
+        return error
+    if rest is not None:
+        return rest
+    while not isinstance(found, Yielding):
+        found = found.exceptions[-1]
+    return found
+
+
 def is_news(record: logging.LogRecord) -> bool:
     """A filter for Celery's tracer, which logs at INFO that a task that yields was ignored.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import pickle
 from types import SimpleNamespace
@@ -270,6 +271,38 @@ def test_a_task_that_catches_what_ends_its_loop_yields_all_the_same(worker, sent
     answer = tracer("an-id", (), {}, request())
     assert worker.events == ["item 0", "published"]
     assert answer.info.state == "IGNORED"
+
+
+@pytest.mark.skipif(not hasattr(asyncio, "TaskGroup"), reason="it needs Python 3.11")
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_task_group_in_which_one_part_yields_yields_unless_another_fails(worker, sent, fails):
+    async def part(name):
+        async for number in worker.fair.yielding(lambda after: _numbers(), cursor=lambda n: n):
+            worker.events.append(f"{name} {number}")
+            worker.board.ask_all()
+
+    async def failing():
+        raise ValueError("as asked")
+
+    @worker.app.task(name="b.grouped", shared=False)
+    def grouped(*args):
+        async def parts():
+            async with asyncio.TaskGroup() as group:
+                group.create_task(part("a"))
+                if fails:
+                    group.create_task(failing())
+
+        asyncio.run(parts())
+
+    worker.fair.runs.open(worker.board)
+    answer = build_tracer(grouped.name, grouped, app=worker.app)("an-id", (), {}, request(**ALONE))
+    assert worker.events == ["a 0", *([] if fails else ["published"])]
+    assert answer.info.state == ("FAILURE" if fails else "IGNORED")
+
+
+async def _numbers():
+    for number in range(3):
+        yield number
 
 
 def test_each_failure_to_publish_is_followed_by_a_longer_run(worker, sent, monkeypatch):
