@@ -85,6 +85,8 @@ class JobRun:
         expected = {n for n in range(self._items) if job_fails(n)} | lost
         if set(errors) != expected or found.failed != len(expected):
             yield f"other items of the job have failed: {sorted(set(errors) ^ expected)}"
+        if lost and found.lost < len(lost) + 2:  # alone at its third time, the first two shared
+            yield f"{len(lost)} items have failed as lost with {found.lost} chunks"
         never = set(range(self._items)) - set(runs(entries))
         if never:
             yield f"items of the job that never ran: {sorted(never)}"

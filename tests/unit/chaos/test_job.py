@@ -48,7 +48,7 @@ def test_a_job_whose_items_have_all_run_and_are_counted_once_is_as_it_should_be(
 
 
 def test_an_item_that_killed_its_worker_often_enough_may_have_failed_too():
-    progress = replace(FINISHED, done=97, failed=3)
+    progress = replace(FINISHED, done=97, failed=3, lost=3)
     assert complaints(progress, {**AS_MEANT, 7: "WorkerLost"}, ran(*range(ITEMS)))[0] == []
 
 
@@ -66,3 +66,9 @@ def test_an_item_that_killed_its_worker_often_enough_may_have_failed_too():
 def test_whatever_else_is_wrong(progress, failed, entries, complaint):
     (found,) = complaints(progress, failed, entries)[0]
     assert complaint in found
+
+
+def test_no_item_fails_as_lost_that_was_not_lost_often_enough():
+    progress = replace(FINISHED, done=97, failed=3, lost=2)
+    (found,) = complaints(progress, {**AS_MEANT, 7: "WorkerLost"}, ran(*range(ITEMS)))[0]
+    assert "1 items have failed as lost with 2 chunks" in found
