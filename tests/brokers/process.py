@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from tests.brokers.waiting import wait_until
+from tests.brokers.waiting import PATIENCE_SECONDS, wait_until
 
 if TYPE_CHECKING:
     from typing_extensions import Self  # in typing from Python 3.11 on
@@ -181,7 +181,7 @@ class ChildProcess:
             return file.read().decode(errors="replace")
 
     def wait_for_log(
-        self, pattern: str, timeout: float = 10.0, *, all_runs: bool = False
+        self, pattern: str, timeout: float = PATIENCE_SECONDS, *, all_runs: bool = False
     ) -> re.Match[str]:
         """Wait until the regular expression matches in this run's log."""
         return self.wait_for(
@@ -190,7 +190,7 @@ class ChildProcess:
             timeout=timeout,
         )
 
-    def wait_for(self, fact: Callable[[], object], what: str, *, timeout: float = 10.0):
+    def wait_for(self, fact: Callable[[], object], what: str, *, timeout: float = PATIENCE_SECONDS):
         """``wait_until`` that gives up at once when the process has ended, and shows its log."""
 
         def seen_or_dead() -> object:

@@ -8,6 +8,11 @@ from typing import TypeVar
 
 POLL_SECONDS = 0.02
 
+PATIENCE_SECONDS = 30.0
+"""How long a test waits if it says nothing else: the fact costs no time where it comes true, and a
+machine on which three such tests run at once may take ten seconds to start a worker's pool.
+"""
+
 Fact = TypeVar("Fact")
 
 
@@ -19,12 +24,12 @@ def wait_until(
     fact: Callable[[], Fact],
     what: str | Callable[[], str] = "a fact",
     *,
-    timeout: float = 10.0,
+    timeout: float = PATIENCE_SECONDS,
     poll_seconds: float = POLL_SECONDS,
 ) -> Fact:
     """The first true value of ``fact()``; ``NotInTimeError`` after ``timeout`` seconds.
 
-    ``what`` ends the sentence "waited 10 s for …"; a callable is asked only on failure, so it
+    ``what`` ends the sentence "waited 30 s for …"; a callable is asked only on failure, so it
     can say what was there instead.
     """
     end = time.monotonic() + timeout

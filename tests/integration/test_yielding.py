@@ -102,7 +102,8 @@ def test_what_a_killed_worker_had_begun_goes_on_from_where_it_last_yielded(
     journal.wait(
         lambda entries: (
             [entry.label for entry in entries].count("a") == 2 and entries[-1].event == "item"
-        )
+        ),
+        timeout=30,
     )
     again.kill()
     start_worker(APP, pool="threads", concurrency=1)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.brokers.waiting import wait_until
+from tests.brokers.waiting import PATIENCE_SECONDS, wait_until
 
 if TYPE_CHECKING:
     from celery import Task
@@ -129,7 +129,10 @@ class Journal:
         return [label for _, label in open_runs]
 
     def wait(
-        self, fact: Callable[[list[Entry]], object], timeout: float = 10.0, what: str = ""
+        self,
+        fact: Callable[[list[Entry]], object],
+        timeout: float = PATIENCE_SECONDS,
+        what: str = "",
     ) -> list[Entry]:
         """Wait until ``fact(entries)`` is true; the entries it was true of."""
         seen: list[Entry] = []
@@ -143,15 +146,17 @@ class Journal:
         )
         return seen
 
-    def wait_started(self, *labels: str, timeout: float = 10.0) -> list[Entry]:
+    def wait_started(self, *labels: str, timeout: float = PATIENCE_SECONDS) -> list[Entry]:
         """Wait until each label has started."""
         return self._wait_labels("start", labels, timeout)
 
-    def wait_finished(self, *labels: str, timeout: float = 10.0) -> list[Entry]:
+    def wait_finished(self, *labels: str, timeout: float = PATIENCE_SECONDS) -> list[Entry]:
         """Wait until each label has finished."""
         return self._wait_labels("finish", labels, timeout)
 
-    def wait_count(self, count: int, event: str = "finish", timeout: float = 10.0) -> list[Entry]:
+    def wait_count(
+        self, count: int, event: str = "finish", timeout: float = PATIENCE_SECONDS
+    ) -> list[Entry]:
         """Wait until there are at least ``count`` entries of ``event``."""
         return self.wait(
             lambda entries: sum(entry.event == event for entry in entries) >= count,
