@@ -102,7 +102,7 @@ class Stage:
             told = Asking(self.app, ANSWER_SECONDS, limit=1).workers().reports
             return f"{reason or place} of {id}: {seen} with {told}"
 
-        wait_until(holds, instead, timeout=10)
+        wait_until(holds, instead)
         return seen[0]
 
     def clear(self) -> None:
