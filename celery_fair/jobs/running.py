@@ -39,6 +39,9 @@ REPORT_SECONDS: Final = 30.0
 #: How often a long chunk reports, in seconds, so that progress is seen and little is done twice.
 EVERY_SECONDS: Final = 5.0
 
+#: The same where there is much to tell.
+SOON_SECONDS: Final = 0.1
+
 
 def run_ticket(task: Any, request: Any, call: Callable[..., Any]) -> None:
     """Run the chunk of one message; ``call`` is the task's function. Returns nothing, ever."""
@@ -127,7 +130,7 @@ class Chunk:
         if self._fair.should_yield():
             self._yielded = True
             raise Ended
-        if now - self._reported_at >= EVERY_SECONDS:
+        if now - self._reported_at >= (SOON_SECONDS if self.tally.has_much else EVERY_SECONDS):
             self._reported_at = now
             with suppress(StateAway):  # the next one tells this too
                 self._report(ends=False, seconds=0.0)

@@ -10,6 +10,9 @@ from celery_fair.jobs.store import Failed, Report
 #: A result that is longer as JSON fails its item: results are for looking at, and not for files.
 MOST_RESULT: Final = 65_536
 
+#: Characters of results that are worth a report of their own: Redis does nothing else meanwhile.
+MUCH_RESULT: Final = 1_000_000
+
 #: Of an error's text, in characters; the store may keep less.
 MOST_TEXT: Final = 1_000
 
@@ -27,6 +30,7 @@ class Tally:
         self._keeps_results = keeps_results
         self._failed: list[Failed] = []
         self._results: dict[int, str] = {}
+        self._length = 0
         self._count = 0
         self.reported = 0
         """Items that the store has been told of."""
@@ -40,6 +44,11 @@ class Tally:
         """Items that have ended."""
         return self.reported + self._count
 
+    @property
+    def has_much(self) -> bool:
+        """Whether there is so much to tell that it had better be told soon."""
+        return self._length >= MUCH_RESULT
+
     def add_seconds(self, seconds: float) -> None:
         """Add to how long the items ran."""
         self.seconds += seconds
@@ -49,9 +58,10 @@ class Tally:
         """Count the next item; or return why its result can't be kept, and count nothing."""
         if self._keeps_results and value is not NO_RESULT:
             try:
-                self._results[index] = _kept(index, value)
+                text = self._results[index] = _kept(index, value)
             except Exception as error:
                 return error
+            self._length += len(text)
         self._count += 1
         return None
 
@@ -70,7 +80,7 @@ class Tally:
     def told(self) -> None:
         """Begin anew after a report."""
         self.reported += self._count
-        self._count, self.seconds = 0, 0.0
+        self._count, self._length, self.seconds = 0, 0, 0.0
         self._failed, self._results = [], {}
 
 

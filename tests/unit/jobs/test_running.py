@@ -307,6 +307,23 @@ def test_a_long_chunk_reports_as_it_goes_and_stops_when_its_job_is_paused(
     assert len(seen) == 20
 
 
+def test_a_chunk_with_long_results_reports_them_soon(fair, make, store, monkeypatch):
+    """64 MB in one step, as a chunk of a thousand could have, would hold up all that ask Redis."""
+    monkeypatch.setattr(running, "SOON_SECONDS", 0.0)
+    told, report = [], store.report
+
+    def watched(claim, said, **options):
+        told.append(sum(map(len, said.results.values())))
+        return report(claim, said, **options)
+
+    monkeypatch.setattr(store, "report", watched)
+    job = fair.submit_job(make(lambda n: "x" * 60_000), range(100), chunk_items=100, results=True)
+    assert outcome(job) == (100, 0)
+    assert len(told) > 1
+    assert max(told) < 1_100_000
+    assert sum(told) == 100 * 60_002
+
+
 # The store
 
 
