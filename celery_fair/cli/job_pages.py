@@ -43,10 +43,17 @@ def _shown(failure: Failure, *, items: bool) -> dict[str, Any]:
 
 
 def write_results(obj: CLIContext, id: str, start: int, count: int) -> None:
-    """A line of JSON each."""
+    """A line of JSON each; why there is none is said beside them."""
     job, _ = find(fair_of(obj.app), id)
-    for index, result in job.results(start, count).items():
+    found = job.results(start, count)
+    for index, result in found.items():
         click.echo(_json({"index": index, "result": result}))
+    if not found:
+        click.echo(
+            f"No result is kept of items {start} to {start + count - 1}: one that is not done has "
+            "none, nor has any of a job that was submitted without results=True.",
+            err=True,
+        )
 
 
 def _json(said: Any, indent: int | None = None) -> str:

@@ -126,6 +126,14 @@ def test_failures_have_items_and_messages_only_when_asked_for(job, store):
     assert (whole["item"], whole["message"]) == (0, "no page")
 
 
+def test_a_page_without_results_says_why_beside_the_output(job, store):
+    keep(store, ID, 7)
+    work(store, ID, 2)
+    asked = job("results", ID)
+    assert (asked.exit_code, asked.stdout) == (0, "")
+    assert "without results=True" in asked.stderr
+
+
 def test_items_and_results_of_types_that_json_lacks_are_shown_as_text(job, app):
     @job_task(name="shop.same")
     def same(day):
