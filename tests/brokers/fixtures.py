@@ -16,6 +16,7 @@ from tests.brokers.broker import Broker, filesystem_broker, memory_broker, sqlit
 from tests.brokers.process import ChildProcess
 from tests.brokers.rabbitmq import RabbitMQServer
 from tests.brokers.redis import DATABASES, RedisServer
+from tests.brokers.whole_files import write_whole_files
 
 #: The processes of a test whose logs go into its report when it fails.
 PROCESSES = pytest.StashKey[list[ChildProcess]]()
@@ -172,11 +173,16 @@ def _memory(request, tmp_path: Path) -> Broker:
     return memory_broker()
 
 
+def _filesystem(request, tmp_path: Path) -> Broker:
+    write_whole_files(request.getfixturevalue("monkeypatch"))
+    return filesystem_broker(tmp_path / "filesystem-broker")
+
+
 _BROKERS: dict[str, Callable[[pytest.FixtureRequest, Path], Broker]] = {
     "redis": _redis,
     "rabbitmq": _rabbitmq,
     "memory": _memory,
-    "filesystem": lambda request, tmp_path: filesystem_broker(tmp_path / "filesystem-broker"),
+    "filesystem": _filesystem,
     "sqlite": lambda request, tmp_path: sqlite_broker(tmp_path / "sqlite-broker"),
 }
 
