@@ -278,3 +278,8 @@ def _without(asks: str, what: str, cure: str) -> SettingsError:
 
 def _by_kombu(connection: Connection, patience_seconds: float) -> Connected:
     return internals.redis_by_kombu(connection, patience_seconds, AT_ONCE)
+
+
+def text_of(value: Any) -> str:
+    """A part of an answer as text, whether or not the client decodes."""
+    return value.decode() if isinstance(value, bytes) else str(value)

@@ -17,7 +17,7 @@ from celery_fair.headers import MAX_TEXT
 from celery_fair.identity import scripts
 from celery_fair.identity.digest import digest_of
 from celery_fair.moments import epoch_of, seconds_of
-from celery_fair.state import State, StateAway
+from celery_fair.state import State, StateAway, text_of
 from celery_fair.task import known_keeping
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ class Identity:
             at=publish.header.first_published,
         )
         try:
-            id, word, at = (_text(part) for part in self.state.call(call))
+            id, word, at = (text_of(part) for part in self.state.call(call))
         except StateAway:
             return None
         return _Found(id, word, float(at))
@@ -189,7 +189,3 @@ def _expiry(name: str, publish: Publish) -> float | None:
         return seconds
     at = epoch_of(expires, publish.fair.app)
     return None if at is None else at - publish.now
-
-
-def _text(value: Any) -> str:
-    return value.decode() if isinstance(value, bytes) else str(value)

@@ -12,6 +12,7 @@ from celery_fair.jobs.counted import Counted
 from celery_fair.jobs.plan import Plan
 from celery_fair.jobs.store import Due
 from celery_fair.policy.job_pace import BUCKETS
+from celery_fair.state import text_of
 
 
 def as_fields(plan: Plan) -> Iterator[str]:
@@ -88,8 +89,3 @@ def ranges_of(text: bytes) -> list[int]:
 def dues_of(pairs: Sequence[Any]) -> list[Due]:
     """Callbacks, of names and numbers by turns."""
     return [Due(text_of(pairs[at]), int(pairs[at + 1])) for at in range(0, len(pairs), 2)]
-
-
-def text_of(value: Any) -> str:
-    """An answer as text, whether or not the client decodes."""
-    return value.decode() if isinstance(value, bytes) else str(value)

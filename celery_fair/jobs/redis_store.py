@@ -13,9 +13,9 @@ from celery_fair.jobs import conflicts, keeping, scripts
 from celery_fair.jobs.items import readable
 from celery_fair.jobs.plan import Plan
 from celery_fair.jobs.progress import Failure, Progress
-from celery_fair.jobs.reading import as_fields, counted_of, dues_of, plan_of, ranges_of, text_of
+from celery_fair.jobs.reading import as_fields, counted_of, dues_of, plan_of, ranges_of
 from celery_fair.jobs.store import Appended, Claim, Due, Nothing, Overdue, Report, Reported
-from celery_fair.state import Call, Script, State
+from celery_fair.state import Call, Script, State, text_of
 
 if TYPE_CHECKING:
     from celery_fair.app import Fair
