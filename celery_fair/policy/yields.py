@@ -71,6 +71,10 @@ class YieldRules:
         """Whether it may be asked soon after the minimum, for what it took to set up."""
         return candidate.setup_seconds / self.max_overhead <= 2 * self.min_seconds
 
+    def slots_a_second(self, running: int) -> float:
+        """How often so many tasks, if each can yield, could give a slot back."""
+        return running / self.min_seconds
+
     def may_be_asked(self, candidate: Candidate) -> bool:
         """Whether it has run for long enough."""
         earned = candidate.setup_seconds / self.max_overhead

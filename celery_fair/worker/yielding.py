@@ -133,8 +133,8 @@ class Asking:
         self._yield -= {slot.request.task.name for slot in ran if slot not in can}
         if batch:  # without any, what is known holds
             every = all(slot.request.task.name in self._yield for slot in batch)
-            often = policy.running_batch / rules.min_seconds
-            policy.rely_on_yields(often if every else 0.0, now)
+            often = rules.slots_a_second(policy.running_batch) if every else 0.0
+            policy.rely_on_yields(often, now)
 
     def _demand(self, now: float) -> Demand:
         lane = self._dispatcher.lanes.get(INTERACTIVE)
