@@ -41,6 +41,17 @@ def is_told_to_end() -> bool:
     return bool(common._should_have_exited[0])
 
 
+def trace_anew(task: Any, hostname: str) -> None:
+    """Make the tracer of a task anew, which has taken its ``run`` as it was.
+
+    As Celery's ``process_initializer`` of a pool's child makes it, and Celery's own way elsewhere.
+    """
+    from celery.app.trace import build_tracer  # not for those who only publish
+
+    app = task.app
+    task.__trace__ = build_tracer(task.name, task, app.loader, hostname, app=app)
+
+
 class Connected(NamedTuple):
     """A client of redis-py, the prefix of all keys, and how to let go of the two."""
 

@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from celery_fair.internals import trace_anew
 from celery_fair.yielding.board import Board
 from celery_fair.yielding.continuing import publish
 from celery_fair.yielding.run import Run, running
@@ -56,8 +57,6 @@ class Runs:
 
     def join(self, hostname: str) -> None:
         """Find the board in such a process, for which Celery has made its tracers already."""
-        from celery_fair.worker.internals import trace_anew
-
         try:
             self.open(Board.at_path(os.environ[BOARD]))
         except OSError as error:

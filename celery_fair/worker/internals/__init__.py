@@ -55,7 +55,6 @@ from celery_fair.worker.internals.of_celery import (
     scheduled_requests,
     settle_unrun,
     starts_anew,
-    trace_anew,
     was_asked_to_end,
     was_revoked,
 )
@@ -176,7 +175,6 @@ __all__ = (
     "settle_unrun",
     "share_connections",
     "starts_anew",
-    "trace_anew",
     "unacked_keys",
     "unwatch_before_closing",
     "wake_redis_poller",

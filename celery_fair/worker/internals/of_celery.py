@@ -12,7 +12,6 @@ from billiard import get_start_method
 from billiard.einfo import ExceptionInfo
 from celery import signals
 from celery._state import _task_stack
-from celery.app.trace import build_tracer
 from celery.worker import state
 from celery.worker.consumer.control import Control
 from celery.worker.consumer.tasks import Tasks
@@ -97,15 +96,6 @@ def starts_anew(worker: Any) -> bool:
     """
     own = getattr(worker, "pool_start_method", "fork")
     return bool(own != "fork" or get_start_method() != "fork")
-
-
-def trace_anew(task: Any, hostname: str) -> None:
-    """Make the tracer of a task anew, which has taken its ``run`` as it was.
-
-    As Celery's ``process_initializer`` of a pool's child makes it, and Celery's own way elsewhere.
-    """
-    app = task.app
-    task.__trace__ = build_tracer(task.name, task, app.loader, hostname, app=app)
 
 
 def is_acked_early(request: Any) -> bool:
