@@ -105,10 +105,14 @@ class ResourceStore(Protocol):
         self,
         worker: str,
         wants: Sequence[Want],
-        running: Collection[str],
+        running: Collection[Want],
         ended: Sequence[Ended],
     ) -> Turn:
         """Give back what has ended, renew what runs, and grant what can be, in this order.
+
+        ``running`` are the wants that were granted: a store that has lost all it knew must learn
+        what each of them holds. Any worker may renew or end a lease, as a process does that
+        outlives its worker; to end one that isn't known does nothing.
 
         ``wants`` are all that the worker wants now, in its own order within a kind; one that isn't
         among them any more is forgotten. Interactive before batch, then who asked first among all
