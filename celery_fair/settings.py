@@ -24,6 +24,7 @@ from pydantic import (
 from celery_fair.errors import FairWarning, SettingsError, did_you_mean
 from celery_fair.policy import PolicySettings
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, Kind
+from celery_fair.resources.settings import ResourceSettings, resources_from, uses_from
 
 #: Two underscores: one would meet click's own variables of the ``celery fair`` commands, and those
 #: that Kubernetes injects for a service called celery-fair.
@@ -243,6 +244,30 @@ class FairSettings(BaseModel):
         min_length=16,
     )
 
+    resources: dict[str, ResourceSettings] = _setting(
+        {},
+        "a dict from names to dicts of max_running, requests_per_minute, tokens_per_minute, "
+        "interactive_reserve and burst_seconds",
+        "for instance {'openai': {'max_running': 8}}",
+    )
+    uses: dict[str, tuple[str, ...]] = _setting(
+        {},
+        "a dict from task names (* and ? match) to the name of a resource, or a list of names",
+        "for instance {'reports.*': 'openai'}",
+    )
+    interactive_max_running: int | None = _setting(
+        None,
+        "a number of tasks from 1, or none",
+        "so many run at once in all workers together; none sets no limit",
+        ge=1,
+    )
+    batch_max_running: int | None = _setting(
+        None,
+        "a number of tasks from 1, or none",
+        "so many run at once in all workers together; none sets no limit",
+        ge=1,
+    )
+
     log_tasks: float = _setting(
         0.0,
         "a part of all tasks, from 0 to 1",
@@ -285,6 +310,16 @@ class FairSettings(BaseModel):
         if not all(value.values()) or not all(names) or len(names) != len(set(names)):
             raise ValueError
         return value
+
+    @field_validator("resources", mode="before")
+    @classmethod
+    def _each_resource_is_known(cls, value: Any) -> Any:
+        return resources_from(value)
+
+    @field_validator("uses", mode="before")
+    @classmethod
+    def _each_use_has_names(cls, value: Any) -> Any:
+        return uses_from(value)
 
     @field_validator("aged_share")
     @classmethod
@@ -372,6 +407,11 @@ class FairSettings(BaseModel):
         return {INTERACTIVE: self.interactive_time_limit, BATCH: self.batch_time_limit}
 
     @property
+    def max_running(self) -> Mapping[Kind, int | None]:
+        """How many tasks of each kind may run in all workers together."""
+        return {INTERACTIVE: self.interactive_max_running, BATCH: self.batch_max_running}
+
+    @property
     def admission(self) -> Mapping[Kind, tuple[int | None, float | None]]:
         """How many tasks of each kind may wait, and for how many seconds."""
         return {
@@ -438,17 +478,21 @@ def _sentences(
     error: ValidationError, values: Mapping[str, Any], labels: Mapping[str, str]
 ) -> list[str]:
     """One sentence a setting: pydantic reports each branch of a union and each item of a dict."""
-    names = dict.fromkeys(str(detail["loc"][0]) for detail in error.errors(include_url=False))
-    return [_sentence(name, values.get(name), labels.get(name, name)) for name in names]
+    found = error.errors(include_url=False)
+    names = dict.fromkeys(str(detail["loc"][0]) for detail in found)
+    said = {str(detail["loc"][0]): str(detail.get("ctx", {}).get("error", "")) for detail in found}
+    return [_sentence(name, values.get(name), labels.get(name, name), said[name]) for name in names]
 
 
-def _sentence(name: str, value: Any, label: str) -> str:
+def _sentence(name: str, value: Any, label: str, said: str) -> str:
+    """One setting's; ``said`` is what its own check has found, if it has words for it."""
     if name not in FairSettings.model_fields:
         hint = did_you_mean(name, FairSettings.model_fields)
         return f"{label}: there is no setting {name!r}{hint or '; docs/settings.md lists them all'}"
     field = FairSettings.model_fields[name]
     cure = cast("dict[str, str]", field.json_schema_extra)["cure"]
-    got = "something else" if name in SECRETS else f"{value!r}{_near_word(name, value)}"
+    near = f": {said}" if said else _near_word(name, value)
+    got = "something else" if name in SECRETS else f"{value!r}{near}"
     return f"{label}: expected {field.description}, got {got} ({cure})"
 
 

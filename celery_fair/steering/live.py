@@ -41,6 +41,10 @@ FIXED: Final[Mapping[str, str]] = {
     "deduplicate_seconds": _PUBLISHERS,
     "state_url": _PUBLISHERS,
     "tenant_hash_key": _PUBLISHERS,
+    "resources": _PUBLISHERS,
+    "uses": _PUBLISHERS,
+    "interactive_max_running": _AT_START,
+    "batch_max_running": _AT_START,
     "metrics_port": _AT_START,
     "metrics_host": _AT_START,
 }

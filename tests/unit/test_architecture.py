@@ -22,7 +22,7 @@ ALLOWED = {
     "sim": {"sim", "policy"},
     "errors": set(),
     "headers": {"policy"},
-    "settings": {"policy", "errors"},
+    "settings": {"policy", "errors", "resources"},
     "integrations": {"public", "integrations"},
 }
 

@@ -51,6 +51,10 @@ ACCEPTED: dict[str, list[Any]] = {
     "metrics_port": [1, 65535, None],
     "metrics_host": ["127.0.0.1"],
     "log_tasks": [0, 0.01, 1],
+    "resources": [{}, {"openai": {"max_running": 8}}],
+    "uses": [{}, {"reports.*": ("gpu", "openai")}],
+    "interactive_max_running": [1, None],
+    "batch_max_running": [100, None],
 }
 REFUSED: dict[str, list[Any]] = {
     "enabled": [1, "yes"],
@@ -100,6 +104,22 @@ REFUSED: dict[str, list[Any]] = {
     "metrics_port": [0, 65536, "9540", True],
     "metrics_host": ["", None],
     "log_tasks": [-0.1, 1.1, "all"],
+    "resources": [
+        ["openai"],
+        {"openai": 8},
+        {"openai": {"max_runing": 8}},
+        {"openai": {"max_running": 0}},
+        {"openai": {"requests_per_minute": 0}},
+        {"openai": {"tokens_per_minute": True}},
+        {"openai": {"interactive_reserve": 1.0}},
+        {"openai": {"burst_seconds": 61.0}},
+        {"open ai": {}},
+        {"kind:batch": {"max_running": 1}},
+        {7: {}},
+    ],
+    "uses": [{"reports.*": 7}, {"reports.*": []}, {"reports.*": [""]}, {7: "openai"}, ["openai"]],
+    "interactive_max_running": [0, 1.5, True],
+    "batch_max_running": [0, "10"],
 }
 
 
@@ -118,6 +138,8 @@ def test_a_good_value_is_accepted(name: str, value: Any) -> None:
     settings = FairSettings.load({name: value}, {}, {})
     expected = {"batch": ["reports"]} if value == {"batch": ("reports",)} else value
     got = getattr(settings, name)
+    if name == "resources":
+        got = {name: one.model_dump(exclude_unset=True) for name, one in got.items()}
     assert (got.get_secret_value() if name in SECRETS and got else got) == expected
 
 
@@ -137,6 +159,17 @@ def test_every_problem_is_told_at_once() -> None:
     message = refusal({"mode": "x", "batch_share": 2.0, "nonsense": 1, "queues": {"batch": []}})
     for name in ("mode", "batch_share", "nonsense", "queues"):
         assert f"app.conf.fair['{name}']" in message
+
+
+def test_what_is_wrong_with_a_resource_is_said_by_name() -> None:
+    message = refusal({"resources": {"openai": {"max_runing": 8}, "gpu": {"max_running": 0}}})
+    assert "'openai' can't have 'max_runing'; did you mean 'max_running'?" in message
+    assert "max_running of 'gpu': expected a number of tasks from 1, or none, got 0" in message
+
+
+def test_one_name_of_a_resource_is_a_list_of_one() -> None:
+    settings = FairSettings.load({"uses": {"a.*": "openai", "b": ["x", "gpu", "x"]}}, {}, {})
+    assert settings.uses == {"a.*": ("openai",), "b": ("gpu", "x")}
 
 
 def test_the_problems_are_values_too() -> None:
