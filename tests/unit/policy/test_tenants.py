@@ -1,0 +1,213 @@
+"""Turns: what each tenant gets of its kind's slot-seconds, and what that costs."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from celery_fair.policy.tenants import FIRST_ESTIMATE_SECONDS, Tenant, Turns
+
+from .tenancy import Shop
+
+
+def shop(slots: int = 1, **weights: float) -> Shop:
+    return Shop(slots, Turns(lambda tenant: weights.get(str(tenant), 1.0)))
+
+
+def test_ten_thousand_tasks_of_one_dont_stand_before_one_of_another():
+    worker = shop()
+    worker.add("big", *[1.0] * 10_000)
+    for _ in range(5):
+        worker.step()
+    worker.add("small", 1.0)
+    worker.step()
+    worker.step()
+    assert worker.order[5:] == ["big", "small"]
+
+
+def test_turns_are_counted_in_slot_seconds_not_in_tasks():
+    worker = shop()
+    worker.add("long", *[10.0] * 20)
+    worker.add("short", *[1.0] * 200)
+    while worker.now < 100:
+        worker.step()
+    assert worker.served("long") == pytest.approx(worker.served("short"), abs=20)
+    assert worker.order.count("short") > 35
+
+
+def test_a_weight_of_three_gets_three_times_as_much():
+    worker = shop(4, gold=3.0)
+    worker.add("gold", *[1.0] * 1000)
+    worker.add("plain", *[1.0] * 1000)
+    while worker.now < 100:
+        worker.step()
+    assert worker.served("gold") / worker.served("plain") == pytest.approx(3.0, rel=0.1)
+
+
+def test_a_task_counts_while_it_runs():
+    worker = shop(3)
+    worker.add("slow", 600.0, 600.0)
+    worker.dispatch()
+    worker.add("quick", *[1.0] * 1000)
+    while worker.now < 100:
+        worker.step()
+    worker.add("slow", 1.0)
+    while worker.now < 590:
+        worker.step()
+    # Two slots have been slow's all the time.
+    assert worker.order.count("slow") == 2
+    assert worker.served("quick") == pytest.approx(590, abs=3)
+
+
+def test_nobody_saves_up_while_idle():
+    worker = shop()
+    worker.add("idle", 1.0)
+    worker.add("busy", *[1.0] * 1000)
+    while worker.now < 500:
+        worker.step()
+    worker.add("idle", *[1.0] * 100)
+    before = len(worker.order)
+    while worker.now < 520:
+        worker.step()
+    assert worker.order[before:].count("busy") >= 9
+
+
+def test_what_ran_while_nobody_else_waited_is_not_paid_for_later():
+    worker = shop(8)
+    worker.add("alone", *[600.0] * 8)
+    worker.dispatch()
+    for seconds in range(300):
+        worker.turns.tick(float(seconds), nobody_waits=True)
+    worker.turns.join("late")
+    worker.turns.join("alone")
+    assert worker.turns.time_of("alone") <= worker.turns.time_of("late") + 1
+
+
+def test_who_comes_back_in_debt_waits_until_others_have_had_as_much():
+    worker = shop()
+    worker.add("other", *[1.0] * 100)
+    worker.add("debtor", 30.0)
+    while "debtor" not in worker.order:
+        worker.step()
+    worker.step()
+    worker.add("debtor", 1.0)
+    before = len(worker.order)
+    while worker.order.count("debtor") < 2:
+        worker.step()
+    assert 25 <= len(worker.order) - before <= 32
+
+
+def test_ever_new_tenants_dont_starve_an_old_one():
+    worker = shop()
+    worker.add("old", *[1.0] * 50)
+    for number in range(100):
+        if worker.turns.waiting < 2:
+            worker.add(f"new-{number}", 1.0)
+        worker.step()
+    assert worker.order.count("old") >= 45
+
+
+def test_first_estimates_are_taken_back():
+    worker = shop(8)
+    worker.add("a", *[0.01] * 400)
+    worker.add("b", *[0.01] * 400)
+    while worker.now < 0.2:
+        worker.step()
+    worker.add("c", 0.01)
+    before = len(worker.order)
+    while "c" not in worker.order:
+        worker.step()
+    assert len(worker.order) - before <= 10
+
+
+def test_an_end_told_twice_counts_once():
+    turns = Turns()
+    turns.join("a")
+    turn = turns.start("a", 0.0)
+    turns.end(turn, 5.0)
+    turns.end(turn, 500.0)
+    assert turns.time_of("a") == 5.0
+    assert turns.running("a") == 0
+
+
+def test_joining_twice_is_waiting_once():
+    turns = Turns()
+    turns.join(None)
+    turns.join(None)
+    assert turns.waiting == 1
+    turns.leave(None)
+    turns.leave(None)
+    assert turns.waiting == 0
+    with pytest.raises(LookupError):
+        turns.next()
+
+
+def test_a_hundred_thousand_tenants_are_not_remembered_for_ever():
+    turns = Turns(remembered=100)
+    for number in range(100_000):
+        turns.join(f"tenant-{number}")
+    assert turns.waiting == 100_000
+    for number in range(100_000):
+        tenant = turns.next()
+        assert tenant == f"tenant-{number}"
+        turns.leave(tenant)
+        turns.end(turns.start(tenant, 0.0), 1.0)
+    assert len(turns.accounts) == 100
+
+
+def test_asking_for_the_time_of_a_stranger_leaves_no_trace():
+    turns = Turns()
+    assert turns.time_of("stranger") == turns.time
+    assert len(turns.accounts) == 0
+
+
+RUNS = st.floats(0.01, 20.0)
+
+
+@settings(deadline=None)
+@given(
+    slots=st.integers(1, 6),
+    runs=st.lists(st.tuples(st.floats(0.2, 5.0), st.lists(RUNS, min_size=1, max_size=5)),
+                  min_size=2, max_size=5),
+    seconds=st.floats(1.0, 100.0),
+)  # fmt: skip
+def test_two_who_always_wait_have_had_alike_by_weight_within_the_bound(slots, runs, seconds):
+    weights = {f"t{n}": weight for n, (weight, _) in enumerate(runs)}
+    worker = shop(slots, **weights)
+    kinds = {f"t{n}": lengths for n, (_, lengths) in enumerate(runs)}
+    longest = max(FIRST_ESTIMATE_SECONDS, *(max(runs) for runs in kinds.values()))
+    given: dict[Tenant, int] = dict.fromkeys(kinds, 0)
+
+    def another(tenant: Tenant) -> float:
+        given[tenant] += 1
+        choices = kinds[str(tenant)]
+        return choices[given[tenant] % len(choices)]
+
+    for tenant, choices in kinds.items():
+        worker.add(tenant, choices[0])
+    while worker.now < seconds:
+        worker.step(another)
+        worker.dispatch(another)
+        assert len(worker.running) == slots  # no slot idles for a turn
+        for one in kinds:
+            for other in kinds:
+                had = worker.served(one) / weights[one] - worker.served(other) / weights[other]
+                by_weight = 1 / weights[one] + 1 / weights[other]
+                assert had <= (slots + 1) * longest * by_weight + 1e-6
+
+
+@settings(deadline=None)
+@given(
+    slots=st.integers(1, 4),
+    loads=st.dictionaries(st.sampled_from([None, "a", "b", "c", "d"]),
+                          st.lists(RUNS, min_size=1, max_size=10), min_size=1),
+)  # fmt: skip
+def test_everybody_gets_all_that_they_brought(slots, loads):
+    worker = shop(slots)
+    for tenant, runs in loads.items():
+        worker.add(tenant, *runs)
+    worker.run()
+    for tenant, runs in loads.items():
+        assert worker.served(tenant) == pytest.approx(sum(runs))
+        assert worker.order.count(tenant) == len(runs)
