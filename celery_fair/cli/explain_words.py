@@ -15,6 +15,7 @@ NAMED: Final = 3
 
 SHORT: Final[Mapping[Reason, str]] = {
     Reason.GATE_PROTECTED: "gate protected",
+    Reason.ENGINE: "the engine behind the tasks queues",
     Reason.CEILING: "the kind at its ceiling",
     Reason.SLOTS_TAKEN: "no free slot",
     Reason.INTERACTIVE_FIRST: "interactive tasks first",

@@ -19,6 +19,8 @@ class Cause(str, Enum):
     BACKLOG = "backlog"
     WAIT = "wait"
     BLIND = "blind"
+    ENGINE = "engine"
+    """The engine behind the tasks queues; or, where only batch is served, no longer does."""
     EMPTY = "empty"
     """Nothing interactive waits."""
     RELAXED = "relaxed"
@@ -30,8 +32,8 @@ class Cause(str, Enum):
 
 
 CAUSES = {
-    Mode.PROTECTED: (Cause.LATE, Cause.BACKLOG, Cause.WAIT, Cause.BLIND),
-    Mode.OPEN: (Cause.EMPTY, Cause.RELAXED, Cause.FULL, Cause.ALONE),
+    Mode.PROTECTED: (Cause.LATE, Cause.BACKLOG, Cause.WAIT, Cause.BLIND, Cause.ENGINE),
+    Mode.OPEN: (Cause.EMPTY, Cause.RELAXED, Cause.FULL, Cause.ALONE, Cause.ENGINE),
 }
 """What can have brought each mode about."""
 
@@ -81,11 +83,19 @@ class Gate:
             self._late_at = now
 
     def observe(
-        self, load: Load, now: float, *, slots: int, free: int, running_here: int
+        self,
+        load: Load,
+        now: float,
+        *,
+        slots: int,
+        free: int,
+        running_here: int,
+        keep_shut: bool = False,
     ) -> Mode | None:
         """Return the new mode if this tick changes it.
 
         ``slots`` and ``free`` are the fleet's, ``running_here`` this worker's interactive tasks.
+        ``keep_shut``: something else than these has shut it, and still does.
         """
         self.blind = load.interactive_backlog is None and not load.interactive_lane_empty
         # One tick may fall into the round trip after an arrival; a full lane is full at the next.
@@ -101,6 +111,8 @@ class Gate:
             self._short_since = now
         if self.mode is Mode.OPEN:
             reason = self._reason_to_protect(load, now, excess, threshold)
+        elif keep_shut:
+            reason = None
         else:
             reason = self._reason_to_open(load, now, excess, threshold)
         return None if reason is None else self._change(*reason, now)
@@ -108,6 +120,10 @@ class Gate:
     def stand_open(self, now: float, cause: Cause, reason: str) -> Mode | None:
         """Open at once: no interactive task could use the protection."""
         return None if self.mode is Mode.OPEN else self._change(cause, reason, now)
+
+    def stand_shut(self, now: float, cause: Cause, reason: str) -> Mode | None:
+        """Shut at once, for something else than what waits here."""
+        return None if self.mode is Mode.PROTECTED else self._change(cause, reason, now)
 
     def _reason_to_protect(
         self, load: Load, now: float, excess: int, threshold: int

@@ -15,6 +15,8 @@ class Idle(str, Enum):
     """Batch waits, and the slot is kept for the next interactive task."""
     PROTECTED = "protected"
     """Batch waits, and has all that it may while the gate protects interactive tasks."""
+    ENGINE = "engine"
+    """Batch waits, and has what is left of its share while the engine behind the tasks queues."""
     CEILING = "ceiling"
     """A kind has all the slots that its ceiling allows (``batch_max_slots``, the fleet's split)."""
     JOINING = "joining"
@@ -31,6 +33,7 @@ _IDLE = {
     Reason.RESERVE: Idle.RESERVE,
     Reason.FLEET_RESERVE: Idle.RESERVE,
     Reason.GATE_PROTECTED: Idle.PROTECTED,
+    Reason.ENGINE: Idle.ENGINE,
     Reason.CEILING: Idle.CEILING,
     Reason.JOINING: Idle.JOINING,
     Reason.ASKING: Idle.ASKING,

@@ -34,6 +34,8 @@ class Load:
     batch_lane_empty: bool = False
     interactive_limited: int = 0
     """Of the interactive backlog so many wait for their rate: no slot would help them."""
+    engine_pressure: float | None = None
+    """How much waits in the engine behind the tasks, 1 being as much as is fine (`Engine`)."""
 
     @property
     def batch_waits(self) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from celery_fair.policy.credits import Lookahead, batch_credit, interactive_credit
+from celery_fair.policy.engine import Engine
 from celery_fair.policy.fleet import FleetView, Member, Place
 from celery_fair.policy.gate import Cause, Gate
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS, Kind
@@ -30,7 +31,7 @@ class Policy:
     """
 
     __slots__ = (
-        "_gate", "_known_credits", "_last_batch_start", "_limits", "_load", "_lookahead",
+        "_engine", "_gate", "_known_credits", "_last_batch_start", "_limits", "_load", "_lookahead",
         "_meter", "_owed_ceiling", "_place", "_reserve", "_serves_both", "_settings", "_share",
         "consumes", "fleet_reserve", "listening", "mode", "paused", "reserve", "running_batch",
         "running_interactive", "serves", "slot_back_seconds", "slots", "yields_per_second",
@@ -56,6 +57,7 @@ class Policy:
         self.yields_per_second = self.slot_back_seconds = 0.0
         """How often running batch could give a slot back, and how long that takes (`Traffic`)."""
         self._gate = Gate(settings, now)
+        self._engine = Engine()
         self._reserve = Reserve(settings, now)
         self._share = Share(
             settings.batch_share, slots, now, in_tasks=settings.share_unit == "tasks"
@@ -96,7 +98,7 @@ class Policy:
         self.serves = self.consumes - self.paused
         self._serves_both = len(self.serves) == len(KINDS)
         changed = None
-        if not self._serves_both:
+        if not self._serves_both and not self._engine_counts:
             reason = f"serves {', '.join(sorted(self.serves)) or 'no kind'} only"
             if self.paused:
                 reason += f", as {' and '.join(sorted(self.paused))} is paused"
@@ -273,6 +275,7 @@ class Policy:
             listening=self.listening,
             owed=now >= self._share.owed_when,
             paused=self.paused,
+            engine_queues=self._engine.queueing,
         )
 
     def demand(self, interactive_held: int, now: float) -> Demand:
@@ -331,6 +334,8 @@ class Policy:
             interactive_rate=self._meter.interactive_rate,
             last_batch_start=self._last_batch_start,
             blind=gate.blind,
+            engine_queueing=self._engine.queueing,
+            engine_pressure=self._engine.pressure,
             fleet_workers=1 if fleet is None else fleet.workers,
             fleet_slots=self._place.segment.total,
             fleet_in_sight=self._place.in_sight,
@@ -375,26 +380,40 @@ class Policy:
         return Credits(interactive_credit(limits, ahead, interactive, batch, free, slots), credit)
 
     def _observe_mode(self, load: Load, now: float) -> Mode | None:
-        if not self._serves_both:
-            return None
-        if self._limits.interactive_is_full(self.running_interactive):
-            changed = self._gate.stand_open(now, Cause.FULL, "interactive is at its ceiling")
-        else:
-            free = self._place.others_free + max(0, self.slots - self.running)
-            changed = self._gate.observe(
-                load,
-                now,
-                slots=self._place.segment.total,
-                free=free,
-                running_here=self.running_interactive,
-            )
-        self.mode = self._gate.mode
+        gate, engine = self._gate, self._engine
+        engine.see(load.engine_pressure)
+        shut = self._engine_counts
+        changed = gate.stand_shut(now, Cause.ENGINE, engine.reason) if shut else None
+        if self._serves_both:
+            changed = self._observe_gate(load, now, keep_shut=shut) or changed
+        elif not shut:
+            reason = "the engine behind the tasks no longer queues"
+            changed = gate.stand_open(now, Cause.ENGINE, reason)
+        self.mode = gate.mode
         return changed
+
+    def _observe_gate(self, load: Load, now: float, keep_shut: bool) -> Mode | None:
+        if not keep_shut and self._limits.interactive_is_full(self.running_interactive):
+            return self._gate.stand_open(now, Cause.FULL, "interactive is at its ceiling")
+        return self._gate.observe(
+            load,
+            now,
+            slots=self._place.segment.total,
+            free=self._place.others_free + max(0, self.slots - self.running),
+            running_here=self.running_interactive,
+            keep_shut=keep_shut,
+        )
+
+    @property
+    def _engine_counts(self) -> bool:
+        """Whether batch gives way to an engine that queues."""
+        return self._engine.queueing and BATCH in self.serves
 
     def _derive(self, now: float) -> None:
         """Compute all that the hot path compares with."""
         settings, total = self._settings, self._place.segment.total
         share = settings.share_at(self._load.batch_oldest_wait_seconds)
+        share = self._engine.share(share, settings.least_share)
         guaranteed = settings.guaranteed(total, share)
         traffic = self._meter.traffic(self._place, self.slots, self.running_batch)
         view = self._place.view
@@ -409,7 +428,7 @@ class Policy:
             self.fleet_reserve = max(0, min(wanted, total - guaranteed))
         else:
             self.fleet_reserve = 0
-            self.mode = Mode.OPEN
+            self.mode = self._gate.mode
         self._limits = divide(
             settings,
             self.serves,
@@ -421,6 +440,10 @@ class Policy:
             usual=self._reserve.usual(traffic),
         )
         self._owed_ceiling = self._limits.owed_ceiling
+        if self._engine_counts and not self._share.in_tasks:
+            # Only what is owed: a ceiling is a whole slot, more than a small share of few slots.
+            # Counted in tasks nothing would be owed where no interactive task starts.
+            self._limits = replace(self._limits, batch_ceiling=0)
         if self.listening:
             self._limits = replace(self._limits, batch_ceiling=0, owed_ceiling=0)
         self._known_credits: dict[tuple[int, int, int], Credits] = {}

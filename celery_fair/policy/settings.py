@@ -16,12 +16,13 @@ def ceiling(x: float) -> int:
 class PolicySettings:
     """How slots are divided between interactive and batch. Times are seconds, shares ratios.
 
-    ``None`` stands for a number that depends on others (``aged_share``,
+    ``None`` stands for a number that depends on others (``aged_share``, ``engine_batch_share``,
     ``reserve_wait_seconds``) or for "no limit" (the two hard ceilings, aging).
     """
 
     batch_share: float = 0.2
     aged_share: float | None = None
+    engine_batch_share: float | None = None
     share_unit: Literal["seconds", "tasks"] = "seconds"
     reserve: int | Literal["auto"] = "auto"
     reserve_min: int = 1
@@ -63,6 +64,12 @@ class PolicySettings:
     def clamped_reserve(self, slots: int, wanted: int) -> int:
         """``wanted`` slots of reserve, or as many as the guarantee leaves."""
         return max(0, min(wanted, slots - self.guaranteed(slots)))
+
+    @property
+    def least_share(self) -> float:
+        """What batch is guaranteed however full the engine behind the tasks is."""
+        given = self.engine_batch_share
+        return self.batch_share / 4 if given is None else given
 
     def share_at(self, batch_wait_seconds: float) -> float:
         """The share when the oldest batch task has waited so long: aging, a bounded lift."""

@@ -40,6 +40,8 @@ class PolicyView:
     interactive_rate: float
     last_batch_start: float | None
     blind: bool
+    engine_queueing: bool
+    engine_pressure: float | None
     fleet_workers: int
     fleet_slots: int
     fleet_in_sight: bool

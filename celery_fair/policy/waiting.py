@@ -16,6 +16,8 @@ class Reason(str, Enum):
 
     GATE_PROTECTED = "gate_protected"
     """Batch has all that it may while the gate protects interactive tasks."""
+    ENGINE = "engine"
+    """The engine behind the tasks queues: batch has what is left of its share, and no more."""
     CEILING = "ceiling"
     """The kind has all that its ceiling allows (``…_max_slots``, the fleet's split)."""
     SLOTS_TAKEN = "slots_taken"
@@ -83,6 +85,7 @@ class Scene:
     listening: bool
     owed: bool
     paused: Set[Kind] = frozenset()
+    engine_queues: bool = False
 
     @property
     def free(self) -> int:
@@ -130,6 +133,8 @@ def _why_batch(scene: Scene) -> Reason:
         return Reason.JOINING
     first = scene.batch_goes_first
     if not first and limits.batch_ceiling <= running and limits.batch_ceiling < scene.slots:
+        if scene.engine_queues:
+            return Reason.ENGINE
         return Reason.GATE_PROTECTED if scene.mode is Mode.PROTECTED else Reason.CEILING
     if not first and scene.waiting(INTERACTIVE) > scene.limited_interactive:
         return Reason.INTERACTIVE_FIRST
