@@ -25,6 +25,7 @@ from celery_fair.jobs.mixin import JobsMixin
 from celery_fair.observer import Observer, Observers, TaskInfo
 from celery_fair.policy.kinds import Kind
 from celery_fair.publish import CHORD_UNLOCK, Publish
+from celery_fair.resources.resources import Resources
 from celery_fair.retrying import Retrying
 from celery_fair.routing import FairRouter, Lanes
 from celery_fair.settings import FairSettings
@@ -69,7 +70,7 @@ class Fair(JobsMixin, YieldingMixin):
         self._app: Any = None
         self._settings: FairSettings | None = None
         self._lanes: Lanes | None = None
-        self._globs: Globs | None = None
+        self._globs: Globs[Kind] | None = None
         self._warned: set[tuple[str, str]] = set()
         self.observers = Observers()
         self.fronts = Fronts(self)
@@ -78,6 +79,7 @@ class Fair(JobsMixin, YieldingMixin):
         self.identity = Identity(self)
         self.admission = Admission(self)
         self.jobs = Jobs(self)
+        self.resources = Resources(self)
         self._undo: list[Callable[[], None]] = []
         if app is not None:
             self.init_app(app)
@@ -134,6 +136,7 @@ class Fair(JobsMixin, YieldingMixin):
         while self._undo:
             self._undo.pop()()
         self.jobs.close()
+        self.resources.close()
         self.identity.close()
         self.admission.close()
         self._app = None
@@ -248,7 +251,7 @@ class Fair(JobsMixin, YieldingMixin):
         return self._lane_map.kinds
 
     @property
-    def globs(self) -> Globs:
+    def globs(self) -> Globs[Kind]:
         """The kinds of names."""
         if self._globs is None:
             self._globs = Globs(self.settings.kinds)
@@ -262,7 +265,7 @@ class Fair(JobsMixin, YieldingMixin):
         """Return what is declared for a task: by itself, else by the ``kinds`` globs, else None."""
         task = task if task is not None else self.registered(name)
         own = declared_kind(task) if task is not None else None
-        return own if own is not None else self.globs.kind_of(name)
+        return own if own is not None else self.globs.find(name)
 
     def registered(self, name: str) -> Any:
         """Return the task of that name if this process knows it."""

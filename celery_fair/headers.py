@@ -51,6 +51,8 @@ class FairHeader(NamedTuple):
     once: str | None = None
     #: How often this task has yielded; its continuations and their retries count on.
     yields: int = 0
+    #: How many tokens it is thought to use; 0 for a call that nobody has estimated.
+    tokens: int = 0
 
     @classmethod
     def read(cls, headers: Mapping[str, Any] | None) -> FairHeader | None:
@@ -85,6 +87,7 @@ class FairHeader(NamedTuple):
                 _timeout(get("timeout_seconds")),
                 _text(get("once")),
                 _count(get("yields")),
+                _count(get("tokens")),
             )
         except Exception:  # hostile mappings may raise anything; a worker must outlive them
             return None
@@ -108,6 +111,8 @@ class FairHeader(NamedTuple):
             more["once"] = self.once
         if self.yields:
             more["yields"] = self.yields
+        if self.tokens:
+            more["tokens"] = self.tokens
         line = f"{self.kind} {self.first_published!r}"
         return f"{line} {json.dumps(more, separators=(',', ':'))}" if more else line
 

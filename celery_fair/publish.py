@@ -11,6 +11,7 @@ from celery_fair.front import behind, is_front
 from celery_fair.headers import FairHeader
 from celery_fair.moments import epoch_of, seconds_of
 from celery_fair.policy.kinds import INTERACTIVE, Kind
+from celery_fair.resources.declaring import known_tokens
 from celery_fair.task import (
     BUILT_IN,
     NOTHING,
@@ -111,7 +112,16 @@ class Publish:
             # What replaces a task is another one; a retry is the same request.
             once=self.kept.once if self.kept and self.options.get("retries") else None,
             yields=self.kept.yields if self.kept and self.options.get("retries") else 0,
+            tokens=self._tokens(asked.get("tokens")),
         )
+
+    def _tokens(self, asked: object) -> int:
+        """Return how many it is thought to use: a retry as many as the attempt before it."""
+        if asked is not None:
+            return known_tokens(asked, f"tokens= of {self.name}")
+        if self.kept is not None and self.options.get("retries"):
+            return self.kept.tokens
+        return self.fair.resources.estimate(self.name, self.task, self.args, self.kwargs)
 
     def _timeout(self, seconds: object) -> float | None:
         """Return how long each attempt may wait; what the task declares, its worker knows."""

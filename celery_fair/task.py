@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Final, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
 
 from celery import shared_task
 from pydantic import SecretStr
@@ -16,15 +16,18 @@ from pydantic import SecretStr
 from celery_fair.errors import BadOption, NotInstalled, UnknownKind
 from celery_fair.headers import MAX_TEXT
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS, Kind
+from celery_fair.resources.declaring import known_tokens, known_uses
 
 if TYPE_CHECKING:
     from celery_fair.app import Fair
+
+T = TypeVar("T")
 
 #: Where an app keeps its Fair. On the app itself, so that two apps in a process can't mix theirs.
 ATTRIBUTE: Final = "_celery_fair"
 
 #: Options of a call that are ours; Celery would pass them on to the broker without a word.
-OPTIONS: Final = ("kind", "request_id", "tenant", "timeout_seconds")
+OPTIONS: Final = ("kind", "request_id", "tenant", "timeout_seconds", "tokens")
 
 
 #: Thirty years, in seconds.
@@ -60,12 +63,18 @@ def declared_kind(task: Any) -> Kind | None:
     Raises `UnknownKind` for a word that is no kind: ignoring it would send bulk to people.
     """
     kind = getattr(task, "fair_kind", None)
-    if kind is None:
-        # Options of Celery's decorators become attributes of the task's own class. Only there is
-        # `kind` surely meant for us: a class-based task may have a `kind` of its own.
-        own = vars(type(task))
-        kind = own.get("kind") if "__wrapped__" in own else None
+    kind = own_option(task, "kind") if kind is None else kind
     return None if kind is None else known_kind(kind, f"kind of {task.name}")
+
+
+def own_option(task: Any, name: str) -> Any:
+    """Return what a decorator of Celery's was given as ``name=``, as in ``@app.task(kind=…)``.
+
+    Such options become attributes of the task's own class. Only there are they surely meant for us:
+    a class-based task may have a ``kind`` of its own.
+    """
+    own = vars(type(task))
+    return own.get(name) if "__wrapped__" in own else None
 
 
 def known_timeout(seconds: Any, where: str = "timeout_seconds=") -> float:
@@ -88,29 +97,29 @@ def known_keeping(seconds: Any, where: str = "fair_task(deduplicate_seconds=…)
     raise BadOption(where, "seconds over 0, or 0 to run each request", seconds)
 
 
-class Globs:
-    """Kinds by names and patterns of names: an exact name, else the first pattern that matches."""
+class Globs(Generic[T]):
+    """Values by names and patterns of names: an exact name, else the first pattern that matches."""
 
-    def __init__(self, kinds: Mapping[str, Kind]) -> None:
-        self._kinds = kinds
-        self._known: dict[str, Kind | None] = {}
+    def __init__(self, values: Mapping[str, T]) -> None:
+        self._values = values
+        self._known: dict[str, T | None] = {}
 
-    def kind_of(self, name: str) -> Kind | None:
-        """Return the kind of a task's name, or None; the answer is kept, as publishing asks."""
+    def find(self, name: str) -> T | None:
+        """Return what is said of a task's name, or None; the answer is kept, as publishing asks."""
         if name not in self._known:
             if len(self._known) >= MAX_NAMES:
                 self._known.clear()
             self._known[name] = self._match(name)
         return self._known[name]
 
-    def _match(self, name: str) -> Kind | None:
-        if name in self._kinds:
-            return self._kinds[name]
-        for glob, kind in self._kinds.items():
+    def _match(self, name: str) -> T | None:
+        if name in self._values:
+            return self._values[name]
+        for glob, value in self._values.items():
             # "*" means the team's tasks: it must not send chord_unlock behind their bulk.
             ours = not name.startswith(BUILT_IN) or glob.startswith(BUILT_IN)
             if ours and fnmatchcase(name, glob):
-                return kind
+                return value
         return None
 
 
@@ -360,6 +369,8 @@ def fair_task(
     kind: Kind | None = None,
     timeout_seconds: float | None = None,
     deduplicate_seconds: float | None = None,
+    uses: str | Sequence[str] | None = None,
+    tokens: int | Callable[..., int] | None = None,
     **options: Any,
 ) -> Callable[[Callable[..., Any]], Any]: ...
 
@@ -369,6 +380,8 @@ def fair_task(
     kind: Kind | None = None,
     timeout_seconds: float | None = None,
     deduplicate_seconds: float | None = None,
+    uses: str | Sequence[str] | None = None,
+    tokens: int | Callable[..., int] | None = None,
     **options: Any,
 ) -> Any:
     """Make a task of a kind; takes all that ``celery.shared_task`` takes, or stands bare.
@@ -376,7 +389,9 @@ def fair_task(
     Without ``kind`` the task takes the kind of whoever publishes it. ``timeout_seconds`` is how
     long it may wait for a slot: after that it isn't run, and fails with `QueueTimeout`.
     ``deduplicate_seconds`` is how long after its end its result answers the same request; with 0
-    each runs, whatever the setting of that name says. Raises `UnknownKind` and `BadOption`.
+    each runs, whatever the setting of that name says. ``uses`` names what all workers share and it
+    needs a place of, ``tokens`` is how many it is thought to use, or a function of its arguments
+    (`docs/resources.md`). Raises `UnknownKind` and `BadOption`.
     """
     if args and not callable(args[0]):
         raise UnknownKind(args[0], KINDS, "fair_task takes its kind by name, kind=…")
@@ -387,6 +402,12 @@ def fair_task(
         options["fair_timeout_seconds"] = known_timeout(timeout_seconds, where)
     if deduplicate_seconds is not None:
         options["fair_deduplicate_seconds"] = known_keeping(deduplicate_seconds)
+    if uses is not None:
+        options["fair_uses"] = known_uses(uses, "fair_task(uses=…)")
+    if callable(tokens):
+        options["fair_tokens"] = staticmethod(tokens)  # else it would be a method of the task
+    elif tokens is not None:
+        options["fair_tokens"] = known_tokens(tokens, "fair_task(tokens=…)")
     base = options.get("base")
     if base is not None:
         options["base"] = with_fair_task(base)

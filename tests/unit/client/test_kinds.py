@@ -108,7 +108,7 @@ def test_an_exact_name_beats_a_glob_that_stands_before_it(make_app: Any, sent: S
 def test_names_from_elsewhere_dont_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("celery_fair.task.MAX_NAMES", 3)
     globs = Globs({"b*": "batch"})
-    assert [globs.kind_of(name) for name in ("b1", "x", "b2", "b3", "b1")] == [
+    assert [globs.find(name) for name in ("b1", "x", "b2", "b3", "b1")] == [
         "batch",
         None,
         "batch",
