@@ -29,6 +29,8 @@ from celery_fair.resources.resources import Resources
 from celery_fair.retrying import Retrying
 from celery_fair.routing import FairRouter, Lanes
 from celery_fair.settings import FairSettings
+from celery_fair.sharding.choice import Shards
+from celery_fair.sharding.names import home_of
 from celery_fair.task import (
     ATTRIBUTE,
     ON_COMMIT,
@@ -78,6 +80,7 @@ class Fair(JobsMixin, YieldingMixin):
         self.runs = Runs(self)
         self.identity = Identity(self)
         self.admission = Admission(self)
+        self.shards = Shards(self)
         self.jobs = Jobs(self)
         self.resources = Resources(self)
         self._undo: list[Callable[[], None]] = []
@@ -237,13 +240,19 @@ class Fair(JobsMixin, YieldingMixin):
     @property
     def _lane_map(self) -> Lanes:
         if self._lanes is None:
-            self._lanes = Lanes(self.settings.queues, self.app.conf.task_default_queue)
+            settings, default = self.settings, self.app.conf.task_default_queue
+            self._lanes = Lanes(settings.queues, default, settings.shards)
         return self._lanes
 
     @property
     def queues(self) -> Mapping[Kind, tuple[str, ...]]:
-        """The queues of each kind; tasks of the kind are sent to the first."""
+        """The queues of each kind; tasks of the kind are sent to the first, or to its shards."""
         return self._lane_map.queues
+
+    @property
+    def queues_and_shards(self) -> Mapping[Kind, tuple[str, ...]]:
+        """The same, with the shards."""
+        return self._lane_map.queues_and_shards
 
     @property
     def lanes(self) -> Mapping[str | None, Kind]:
@@ -256,6 +265,11 @@ class Fair(JobsMixin, YieldingMixin):
         if self._globs is None:
             self._globs = Globs(self.settings.kinds)
         return self._globs
+
+    def whole(self, queue: Any) -> Any:
+        """Return the ``kombu.Queue`` of which one is a shard; any other is its own."""
+        name, queues = home_of(queue.name), self.app.amqp.queues
+        return queue if name == queue.name else queues.aliases.get(name) or queues.get(name, queue)
 
     def kind_of_queue(self, name: str) -> Kind:
         """Return the lane of a queue; one that nobody mapped has the default kind."""

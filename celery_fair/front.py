@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from kombu import Connection, Exchange, Queue
 from kombu.exceptions import LimitExceeded
 
+from celery_fair.sharding.names import COPIED, home_of, is_shard
+
 if TYPE_CHECKING:
     from celery_fair.app import Fair
 
@@ -32,16 +34,6 @@ LONGEST_NAME: Final = 255
 
 #: Arguments of queues that vanish when nobody consumes them, or that keep messages in an order.
 LEFT_ALONE: Final = ("x-expires", "x-single-active-consumer")
-
-COPIED: Final = (
-    "consumer_arguments",
-    "durable",
-    "no_ack",
-    "message_ttl",
-    "max_length",
-    "max_length_bytes",
-    "max_priority",
-)
 
 
 def front_of(queue: str) -> str:
@@ -65,10 +57,18 @@ def without_front(queue: str) -> str:
 
 
 def without_fronts(queues: Iterable[str]) -> list[str]:
-    """Return the queues but for the fronts of others among them, which nobody has to know of."""
+    """Return the queues but for the fronts of others among them, which nobody has to know of.
+
+    Nor of the shards of others among them.
+    """
     names = list(queues)
     known = set(names)
-    return [name for name in names if not (is_front(name) and behind(name) in known)]
+    return [name for name in names if (whole := whole_of(name)) == name or whole not in known]
+
+
+def whole_of(queue: str) -> str:
+    """Return the queue of which this one is a part, a front or a shard; any other is its own."""
+    return behind(queue) if is_front(queue) else home_of(queue)
 
 
 def may_have_front(queue: Any) -> bool:
@@ -80,6 +80,7 @@ def may_have_front(queue: Any) -> bool:
     arguments = queue.queue_arguments or {}
     return not (
         is_front(queue.name)
+        or is_shard(queue.name)  # it has that of the queue it belongs to
         or queue.no_declare
         or queue.auto_delete
         or queue.exclusive

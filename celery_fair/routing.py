@@ -16,9 +16,12 @@ from celery_fair.front import is_front as is_front
 from celery_fair.headers import NAME
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS, Kind
 from celery_fair.publish import Publish
+from celery_fair.sharding.names import MOST_SHARDS, shard_like, shards_of
 
 if TYPE_CHECKING:
     from celery_fair.app import Fair
+
+NO_SHARDS: Final[Mapping[Kind, int]] = dict.fromkeys(KINDS, 1)
 
 #: What names a place to publish to. A route is followed whole or not at all in these.
 DESTINATION: Final = ("queue", "exchange", "routing_key")
@@ -27,7 +30,12 @@ DESTINATION: Final = ("queue", "exchange", "routing_key")
 class Lanes:
     """Which queues each kind has, and which kind each queue."""
 
-    def __init__(self, mapped: Mapping[Kind, Sequence[str]], default_queue: str) -> None:
+    def __init__(
+        self,
+        mapped: Mapping[Kind, Sequence[str]],
+        default_queue: str,
+        shards: Mapping[Kind, int] = NO_SHARDS,
+    ) -> None:
         """Complete what the team mapped by one queue for a kind that it left out.
 
         Raises `SettingsError` if that one is a queue of the other kind.
@@ -52,6 +60,17 @@ class Lanes:
         }
         for name, kind in list(self.kinds.items()):
             self.kinds.setdefault(front_of(str(name)), kind)
+        self.shards = {
+            kind: tuple(shards_of(self.queues[kind][0], number)) if number > 1 else ()
+            for kind, number in shards.items()
+        }
+        self.queues_and_shards = {
+            kind: (*self.queues[kind], *self.shards.get(kind, ())) for kind in KINDS
+        }
+        # Those of another number too: a worker may be there to empty them.
+        for kind in KINDS:
+            for shard in shards_of(self.queues[kind][0], MOST_SHARDS):
+                self.kinds.setdefault(shard, kind)
 
     def add_to(self, queues: Any) -> None:
         """Add what ``app.amqp.queues`` misses, declared as Celery declares missing queues."""
@@ -62,6 +81,22 @@ class Lanes:
                 self.kinds.setdefault(front_of(aliased.name), self.kinds[name])
             elif name not in queues:
                 queues.select_add(queues.new_missing(name))
+        for kind, shards in self.shards.items():
+            if shards:
+                self._add_shards(queues, queues[self.queues[kind][0]], kind)
+
+    def _add_shards(self, queues: Any, home: Any, kind: Kind) -> None:
+        if not may_have_front(home):  # what rules out one more queue rules out many
+            raise SettingsError(
+                [
+                    f"{kind}_shards: expected a queue that can be spread, got {home.name!r}, which "
+                    f"expires, is exclusive, keeps an order or may not be declared; "
+                    f"set {kind}_shards to 1, or name another queue first"
+                ]
+            )
+        for name in self.shards[kind]:
+            if name not in queues:
+                queues.select_add(shard_like(home, name))
 
 
 class FairRouter:
@@ -114,7 +149,8 @@ class FairRouter:
     ) -> dict[str, Any]:
         route = self._user_route(options, name, args, kwargs, task)
         if not any(route.get(key) for key in DESTINATION):
-            route["queue"] = self.publish.fair.queues[self.publish.header.kind][0]
+            header = self.publish.header
+            route["queue"] = self.publish.fair.shards.queue_for(header.kind, header.tenant)
         return dict(lpmerge(self.inner.expand_destination(route), options))
 
     def _user_route(
@@ -148,6 +184,7 @@ class FairRouter:
         queue = self._plain_queue(routed)
         if queue is None or publish.came_from not in (None, queue.name):
             return routed
+        queue = self.publish.fair.whole(queue)
         if not may_have_front(queue):
             return routed
         if not publish.fair.fronts.takes(queue.name, publish.options):
@@ -187,6 +224,7 @@ def going_on(fair: Fair, came: Mapping[str, Any], options: Mapping[str, Any]) ->
     name = behind(key) if key and is_front(key) and key not in queues else key
     queue: Any = queues.get(name)
     plain = queue is not None and (not exchange or exchange == queue.exchange.name == name)
+    queue = fair.whole(queue) if plain else queue
     if plain and may_have_front(queue) and fair.fronts.takes(queue.name, options):
         return {**priority, "queue": front_like(queue), "declare": []}
     if exchange:

@@ -25,6 +25,7 @@ from celery_fair.errors import FairWarning, SettingsError, did_you_mean
 from celery_fair.policy import PolicySettings
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, Kind
 from celery_fair.resources.settings import ResourceSettings, resources_from, uses_from
+from celery_fair.sharding.names import MOST_SHARDS
 
 #: Two underscores: one would meet click's own variables of the ``celery fair`` commands, and those
 #: that Kubernetes injects for a service called celery-fair.
@@ -237,6 +238,27 @@ class FairSettings(BaseModel):
         min_length=1,
     )
 
+    interactive_shards: int = _setting(
+        1,
+        f"a number of queues from 1 to {MOST_SHARDS}",
+        "16 keeps tenants apart; 1 leaves the kind in its queue",
+        ge=1,
+        le=MOST_SHARDS,
+    )
+    batch_shards: int = _setting(
+        1,
+        f"a number of queues from 1 to {MOST_SHARDS}",
+        "16 keeps tenants apart; 1 leaves the kind in its queue",
+        ge=1,
+        le=MOST_SHARDS,
+    )
+    tenant_hand: int | None = _setting(
+        None,
+        f"a number of shards from 1 to {MOST_SHARDS}, or none",
+        "none gives each tenant a quarter of a kind's shards, from 1 to 4",
+        ge=1,
+        le=MOST_SHARDS,
+    )
     tenant_hash_key: SecretStr | None = _setting(
         None,
         "a secret of at least 16 characters, or none",
@@ -418,6 +440,11 @@ class FairSettings(BaseModel):
             INTERACTIVE: (self.interactive_max_backlog, self.interactive_max_wait_seconds),
             BATCH: (self.batch_max_backlog, None),
         }
+
+    @property
+    def shards(self) -> Mapping[Kind, int]:
+        """How many shards each kind has; one is none."""
+        return {INTERACTIVE: self.interactive_shards, BATCH: self.batch_shards}
 
     def shown(self) -> dict[str, Any]:
         """Return what was set, as JSON values that anybody may see: without passwords and keys."""

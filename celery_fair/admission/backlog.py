@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import os
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 from time import monotonic
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from celery_fair.policy.kinds import Kind
+from celery_fair.policy.kinds import KINDS, Kind
 
 if TYPE_CHECKING:
     from celery_fair.admission.rate import Workers
@@ -23,6 +24,8 @@ READ_SECONDS = 0.1
 """Between two readings: at most ten a second, however many publish."""
 ANSWER_SECONDS = 0.5
 """How long a publisher waits for a reading; connecting, where it must, has as much again."""
+READ_PART = 0.05
+"""Of its time a publisher spends no more than this on lengths that nothing but a choice needs."""
 OLD_SECONDS = 1.0
 """After this a reading says nothing more, and publishers wait for the next."""
 BACKOFF_SECONDS = (0.5, 30.0)
@@ -36,10 +39,12 @@ class Reading(NamedTuple):
 
     ready: dict[Kind, int]
     at: float
+    lengths: Mapping[str, int] = MappingProxyType({})
+    """By queue."""
 
 
 class Backlog:
-    """Messages ready in the queues of each limited kind, plus what was published here since.
+    """Messages ready in the queues of limited and of sharded kinds, plus those sent here since.
 
     Between two readings the process counts its own, so that a burst can't overshoot by more than
     what the others publish meanwhile.
@@ -67,6 +72,7 @@ class Backlog:
         self._last: Reading | None = None
         self._history: deque[Reading] = deque(maxlen=int(SLOPE_SECONDS / READ_SECONDS))
         self._since: Counter[Kind] = Counter()
+        self._sent: Counter[str] = Counter()
         self._next_at = self._backoff = 0.0
         self._pid = os.getpid()  # last: until then another thread may find a lock of the parent's
 
@@ -81,13 +87,31 @@ class Backlog:
         with self._count_lock:
             self._since[kind] += 1
 
+    def sent(self, queue: str) -> None:
+        """Count a message of this process in the queue that it was sent to."""
+        self._own()
+        with self._count_lock:
+            self._sent[queue] += 1
+
+    def lengths(self, queues: Sequence[str]) -> list[int] | None:
+        """How long each is, or None where that isn't known; waits for nobody else's reading."""
+        if self._is_unmeasurable:
+            return None
+        self._own()
+        if self._clock() >= self._next_at:
+            self._read_or_wait(0)
+        last = self._last
+        if last is None or self._clock() - last.at > OLD_SECONDS:
+            return None
+        return [last.lengths.get(queue, 0) + self._sent[queue] for queue in queues]
+
     def of(self, kind: Kind) -> int | None:
         """How many wait, or None where that isn't known; reads the broker if it is time to."""
         if self._is_unmeasurable:
             return None
         self._own()
         if self._clock() >= self._next_at:
-            self._read_or_wait()
+            self._read_or_wait(ANSWER_SECONDS)
         last = self._last
         if last is None or self._clock() - last.at > OLD_SECONDS:
             return None
@@ -116,11 +140,11 @@ class Backlog:
     def _since_at(self) -> float:
         return self._clock() - SLOPE_SECONDS
 
-    def _read_or_wait(self) -> None:
+    def _read_or_wait(self, seconds: float) -> None:
         """Read, or let another thread's reading do; wait for that one only without a value."""
         last = self._last
         is_old = last is None or self._clock() - last.at > OLD_SECONDS
-        if not self._reading_lock.acquire(timeout=ANSWER_SECONDS if is_old else 0):
+        if not self._reading_lock.acquire(timeout=seconds if is_old else 0):
             return
         try:
             if self._clock() >= self._next_at:
@@ -131,25 +155,32 @@ class Backlog:
     def _read(self) -> None:
         started = self._clock()
         with self._count_lock:
-            before = self._since.copy()
+            before, sent = self._since.copy(), self._sent.copy()
         try:
-            ready = self._ready()
+            reading = self._reading()
         except Exception as error:
             self._failed(error)
             return
-        if ready is None:
+        if reading is None:
             return
         with self._count_lock:
             self._since.subtract(before)
-            self._last = Reading(ready, self._clock())
+            self._sent = +(self._sent - sent)
+            self._last = reading
         # Not before there is a value: those who come meanwhile without one wait for it.
-        self._next_at = started + READ_SECONDS
+        self._next_at = started + self._pause(reading.at - started)
         self._history.append(self._last)
         if self._backoff:
             self._backoff = 0.0
-            logger.info("celery-fair: the backlog can be read again, and is limited")
+            logger.info("celery-fair: the backlog can be read again")
 
-    def _ready(self) -> dict[Kind, int] | None:
+    def _pause(self, seconds: float) -> float:
+        """How long a reading is enough that took that long."""
+        if self._fair.admission.limits:
+            return READ_SECONDS
+        return min(max(READ_SECONDS, seconds / READ_PART), OLD_SECONDS / 2)
+
+    def _reading(self) -> Reading | None:
         """Ask once; and once more where a connection turns out to have been closed while idle."""
         kept, started = self._link is not None, self._clock()
         try:
@@ -161,20 +192,27 @@ class Backlog:
                 raise
         return self._ask()
 
-    def _ask(self) -> dict[Kind, int] | None:
+    def _ask(self) -> Reading | None:
         if self._link is None:
             self._link = self._connect(self._fair)
             if self._link is None:
                 self._is_unmeasurable = True
                 logger.warning(
-                    "celery-fair: this broker's queues can't be counted: no backlog is limited"
+                    "celery-fair: this broker's queues can't be counted: no backlog is limited, "
+                    "and shards take turns"
                 )
                 return None
-        queues = {kind: self._fair.queues[kind] for kind in self._fair.admission.limits}
+        fair = self._fair
+        asked = [
+            kind for kind in KINDS if kind in fair.admission.limits or kind in fair.shards.hands
+        ]
+        queues = {kind: fair.queues_and_shards[kind] for kind in asked}
         self.reads += 1
         answer = self._answer([queue for kind in queues for queue in queues[kind]])
-        self._hear(answer.members)
-        return {kind: sum(answer.ready.get(q, 0) for q in queues[kind]) for kind in queues}
+        if fair.admission.limits:
+            self._hear(answer.members)
+        ready = {kind: sum(answer.ready.get(q, 0) for q in queues[kind]) for kind in queues}
+        return Reading(ready, self._clock(), answer.ready)
 
     def _answer(self, queues: list[str]) -> Any:
         assert self._link is not None
@@ -202,7 +240,7 @@ class Backlog:
         if not self._backoff:
             logger.warning(
                 "celery-fair: the backlog can't be read (%s: %s): until it can be, everything is "
-                "published",
+                "published, and shards take turns",
                 type(error).__name__,
                 error,
             )
@@ -213,6 +251,7 @@ class Backlog:
         self._last = None
         with self._count_lock:
             self._since.clear()
+            self._sent.clear()
 
     def _let_go(self) -> None:
         link, self._link = self._link, None

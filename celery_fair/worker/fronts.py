@@ -11,6 +11,7 @@ from celery_fair.front import TRANSPORTS, behind, front_like, front_of, may_have
 from celery_fair.worker import internals
 from celery_fair.worker.adopting import adopt
 from celery_fair.worker.consumer import LaneConsumer
+from celery_fair.worker.shards import WorkerShards
 
 logger = logging.getLogger(__name__)
 
@@ -26,8 +27,10 @@ class WorkerFronts:
     name; a front that is there, by ``-Q`` for instance, is somebody's own.
     """
 
-    def __init__(self, c: Any) -> None:
+    def __init__(self, c: Any, shards: WorkerShards | None = None) -> None:
         self._c = c
+        self._shards = WorkerShards(c) if shards is None else shards
+        self._shards = WorkerShards(c)
         self._refused: set[str] = set()
         self._made: set[str] = set()
         self._is_asked = False
@@ -58,14 +61,18 @@ class WorkerFronts:
         self._c.call_soon(self._follow)  # in the loop's thread; the timer may have its own
 
     def _follow(self) -> None:
-        """Consume the front of each queue that is consumed, and of no other."""
+        """Consume the shards and the front of each queue that is consumed, and of no other."""
         self._is_asked = False
         consumer, consumed = self._c.task_consumer, self._consumed
         if consumer is None:
             return
         with consumer.frozen() if isinstance(consumer, LaneConsumer) else nullcontext():
-            for name in self._forget_cancelled():
+            for name in [*self._shards.forget_cancelled(), *self._forget_cancelled()]:
                 consumer.cancel_by_queue(name)
+            for shard in self._shards.missing():
+                consumed[shard.name] = shard
+                consumer.add_queue(shard)
+                consumer.consume()
             for front in self._usable(list(consumed.values())):
                 self._made.add(front.name)
                 consumed[front.name] = front

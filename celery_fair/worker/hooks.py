@@ -12,6 +12,7 @@ from celery_fair.worker.adopting import adopt
 from celery_fair.worker.dispatcher import Dispatcher
 from celery_fair.worker.fronts import WorkerFronts
 from celery_fair.worker.observing import Observing
+from celery_fair.worker.shards import WorkerShards
 
 
 class Hooks:
@@ -24,7 +25,8 @@ class Hooks:
     def __init__(self, c: Any, dispatcher: Dispatcher) -> None:
         self._c = c
         self._dispatcher = dispatcher
-        self._fronts = WorkerFronts(c)
+        self._shards = WorkerShards(c)
+        self._fronts = WorkerFronts(c, self._shards)
         self._replaced: list[tuple[str, Any]] = []
         self.on_lost: Callable[[], None] = lambda: None
 
@@ -63,6 +65,7 @@ class Hooks:
 
     def _update_strategies(self, update: Callable[[], None]) -> None:
         """What ``Tasks.start`` does first: after it, queues are declared and QoS is chosen."""
+        self._shards.add_all()
         adopt(self._c.connection, self._c.app.amqp.queues.consume_from.values())
         self._fronts.add_all()  # of queues as the broker has them
         with self._received_events():

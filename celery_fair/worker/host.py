@@ -50,6 +50,7 @@ EVERYWHERE = (
          "new lanes after a reconnect"),
     Need("celery.worker.consumer:Consumer", "add_task_queue cancel_task_queue",
          "the fronts of queues that come and go"),
+    Need("celery.app.amqp:Queues", "_consume_from", "shards of the queues that -Q names"),
     Need("celery.worker.consumer.tasks:Tasks", "qos_global", "telling whose a prefetch count is"),
     Need("kombu.pidbox:Node", "dispatch handle_message", "orders by remote control"),
     Need("celery.worker.consumer.tasks:Tasks", "start", "Celery's own order while it runs"),

@@ -239,6 +239,11 @@ def eta_task_limit(app: Any) -> int | None:
     return app.conf.get("worker_eta_task_limit")
 
 
+def has_selection(queues: Any) -> bool:
+    """Whether somebody has said by ``-Q`` which of ``app.amqp.queues`` are to be consumed."""
+    return queues._consume_from is not None
+
+
 def is_qos_global(consumer: Any) -> bool:
     """Whether a prefetch count is a channel's, not each consumer's, as Celery has found out.
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from celery_fair.front import front_of, without_fronts
 from celery_fair.policy.kinds import Kind
+from celery_fair.sharding.names import home_of, is_shard
 
 logger = logging.getLogger(__name__)
 
@@ -47,12 +48,12 @@ class QueuePauses:
         return frozenset(key for queue in self._paused for key in self.keys_of(queue))
 
     def keys_of(self, queue: str) -> set[str]:
-        """The routing keys by which messages come from a queue and its front, and from no other.
+        """The routing keys by which messages come from a queue, its front and its shards alone.
 
         Celery binds every queue that is declared without a key by the default one, which is also
         the default queue's name.
         """
-        own = {queue, front_of(queue)}
+        own = {queue, front_of(queue), *self._shards_of(queue)}
         others = set(self.known()) - self._paused - own
         shared = others | self._bound(others)
         return own | (self._bound(own) - shared)
@@ -87,9 +88,14 @@ class QueuePauses:
     def _stop(self) -> None:
         for queue in self._paused & self._consumed():
             self._to_add[queue] = partial(self._add, queue)
-            for name in (queue, front_of(queue)):
+            for name in (queue, front_of(queue), *self._shards_of(queue)):
                 if name in self._consumed():
                     self._cancel(name)
+
+    def _shards_of(self, queue: str) -> list[str]:
+        """The shards of a queue that this app knows: they are paused with it."""
+        names = self._c.app.amqp.queues
+        return [name for name in names if is_shard(name) and home_of(name) == queue]
 
     def _keep(self, queue: str) -> None:
         """Have the next connection consume it too.
