@@ -14,9 +14,10 @@ from celery_fair.front import FRONT as FRONT
 from celery_fair.front import behind, front_like, front_of, may_have_front
 from celery_fair.front import is_front as is_front
 from celery_fair.headers import NAME
+from celery_fair.policy.hands import MOST_SHARDS
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS, Kind
 from celery_fair.publish import Publish
-from celery_fair.sharding.names import MOST_SHARDS, shard_like, shards_of
+from celery_fair.sharding.names import shard_like, shards_of
 
 if TYPE_CHECKING:
     from celery_fair.app import Fair

@@ -23,9 +23,9 @@ from pydantic import (
 
 from celery_fair.errors import FairWarning, SettingsError, did_you_mean
 from celery_fair.policy import PolicySettings
+from celery_fair.policy.hands import MOST_SHARDS
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, Kind
 from celery_fair.resources.settings import ResourceSettings, resources_from, uses_from
-from celery_fair.sharding.names import MOST_SHARDS
 
 #: Two underscores: one would meet click's own variables of the ``celery fair`` commands, and those
 #: that Kubernetes injects for a service called celery-fair.

@@ -10,9 +10,6 @@ from kombu import Exchange, Queue
 
 SHARD: Final = ".shard-"
 
-#: One ``BRPOP`` names every shard of a kind, once a priority step.
-MOST_SHARDS: Final = 64
-
 #: Attributes of a ``kombu.Queue`` that its shards and its front have too.
 COPIED: Final = (
     "consumer_arguments",

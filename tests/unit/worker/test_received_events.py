@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+from celery.app.amqp import Queues
 
 from celery_fair.worker import hooks
 from celery_fair.worker.hooks import Hooks
@@ -27,10 +28,9 @@ def strategy_with(monkeypatch):
     monkeypatch.setattr(hooks, "adopt", lambda connection, queues: None)
 
     def make(events, **consumer):
-        queues = SimpleNamespace(consume_from={})
         c = SimpleNamespace(
             connection=None,
-            app=SimpleNamespace(amqp=SimpleNamespace(queues=queues)),
+            app=SimpleNamespace(amqp=SimpleNamespace(queues=Queues())),
             event_dispatcher=events,
             task_consumer=SimpleNamespace(**consumer),
         )
