@@ -37,8 +37,8 @@ class Arrivals:
         """Return when a message was first published, for its place in line, and ready.
 
         Epoch seconds. Where the header says nothing, or what can't be, it is the arrival: ``now``.
-        The third is the header, if it says how long the task may wait, that it has copies, or that
-        it has yielded.
+        The third is the header, if it says how long the task may wait, whose it is, that it has
+        copies, or that it has yielded.
         """
         try:  # as nearly all of them are; FairHeader looks at everything, in three times as long
             line = headers[NAME]  # type: ignore[index]
@@ -60,7 +60,7 @@ class Arrivals:
             self._count(headers)
             return now, now, None
         says_more = header.timeout_seconds is not None or header.once is not None or header.yields
-        said = header if says_more else None
+        said = header if says_more or header.tenant is not None else None
         place = min(max(header.first_published, now - HEAD_START_SECONDS), now)
         if header.ready_at < now - OLDEST_SECONDS:
             self.clamped += 1

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import Any
 
+from celery_fair.headers import FairHeader
 from celery_fair.observe.endings import DUPLICATE
 from celery_fair.observer import Observers
 from celery_fair.policy import Policy
@@ -30,6 +31,7 @@ from celery_fair.worker.pausing import Pausing
 from celery_fair.worker.pools import Pool
 from celery_fair.worker.probing import Probing
 from celery_fair.worker.slots import Slot, Slots
+from celery_fair.worker.tenants import Tenants
 from celery_fair.worker.timing_out import TimingOut
 from celery_fair.worker.windows import Window
 from celery_fair.worker.yielding import Asking
@@ -82,6 +84,7 @@ class Dispatcher:
         self.giving_back = GivingBack(self.lock, self.probing)
         self.timing_out = TimingOut(Failing(lambda: self.wake()), self.counting.counts)
         self.copies = Copies(_no_state)
+        self.tenants = Tenants()
         self.asking = Asking(self, policy.slots, YieldRules)
         self.yieldable = 0
         """How many interactive tasks would have a slot within one item of a batch task."""
@@ -115,6 +118,7 @@ class Dispatcher:
         """Serve the lanes of a new connection."""
         self.lanes, self.windows = lanes, windows
         self.pausing.mark(lanes)
+        self.tenants.connect(lanes)
         self._granted = None
         self._followers = [window.follow for window in windows.values() if window.follows]
         self.pump()
@@ -154,16 +158,16 @@ class Dispatcher:
             return
         epoch, now = time.time(), monotonic()
         first_published, ready_at, said = self.arrivals.stamps(message.headers, epoch)
-        deadline, deadlines = None, self.probing.deadlines
+        deadline, tenant, deadlines = None, None, self.probing.deadlines
         if said is not None or deadlines.are_declared:
             name, waited = request.task.name, epoch - ready_at
             deadline = deadlines.of(lane.kind, name, request.id, message, said, waited, now)
-            if said is not None and said.once is not None:
-                self.copies.mark(request, said.once)
+            if said is not None:
+                tenant = self._whose(request, said)
         with self.lock:
             if lane.limited and request.__dict__.pop("fair_limited", False):
                 lane.limited -= 1
-            held = lane.hold(request, first_published, ready_at, now, deadline)
+            held = lane.hold(request, first_published, ready_at, now, deadline, tenant)
             if self.pausing.keys:
                 self.pausing.put_aside(lane)
             if deadline is not None and deadline.at <= now:
@@ -176,6 +180,12 @@ class Dispatcher:
         elif self.asking.possible and lane.kind == INTERACTIVE:
             with self.lock:
                 self.asking.look(now)
+
+    def _whose(self, request: Any, said: FairHeader) -> str | None:
+        """The tenant that a header names; and a copy is noted as one."""
+        if said.once is not None:
+            self.copies.mark(request, said.once)
+        return said.tenant if self.tenants.are_on else None
 
     def end_overdue(self) -> None:
         """Fail what has waited for too long, also while no slot is free."""
@@ -250,6 +260,8 @@ class Dispatcher:
             run_seconds = slot.finished_at - slot.started_at
             if self.asking.asked:
                 self.asking.left(slot)
+            if slot.turn is not None:
+                self.tenants.end(slot.kind, slot.turn, run_seconds)
             finish(slot.kind, slot.finished_at, run_seconds)
             if slot.outcome == WITHDRAWN:
                 slot.request = None
@@ -321,7 +333,7 @@ class Dispatcher:
     def _start(self, lane: Lane, now: float) -> None:
         kind = lane.kind
         held = lane.take(now)
-        _, _, request, ready_at, received_at, deadline = held
+        _, _, request, ready_at, received_at, deadline, tenant = held
         if self.copies.seen and not self._may_run(lane, held):
             return
         if deadline is not None and deadline.at <= now:
@@ -331,6 +343,8 @@ class Dispatcher:
             return  # asked here, since ``process_task`` would swallow it with the slot
         policy = self.policy
         slot = self.slots.take(kind, request, now, received_at, ready_at, policy.mode)
+        if lane.takes_turns:
+            slot.turn = lane.turns.start(tenant, now)
         self.counting.started.append(slot)
         self.windows[kind].starting(request)
         policy.start(kind, now, now - received_at)

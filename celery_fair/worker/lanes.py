@@ -5,12 +5,14 @@ from __future__ import annotations
 import heapq
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 from typing import Any, NamedTuple
 
 from celery_fair.policy.kinds import Kind
+from celery_fair.policy.tenants import Tenant, Turns
 from celery_fair.worker.deadlines import Deadline
+from celery_fair.worker.tenants import HeldByTenant
 
 NO_LIMIT = sys.maxsize
 
@@ -37,6 +39,7 @@ class Held(NamedTuple):
     ready_at: float | None
     received_at: float
     deadline: Deadline | None = None
+    tenant: Tenant = None
 
     def postponed(self, seconds: float) -> Held:
         """The same with that much more time."""
@@ -56,6 +59,7 @@ class Lane:
     the lane until the first is due; the former do, and there are ``limited_limit`` at the most:
     batch that waits for its rate is not run, so it is owed ever more, and credited for it.
     ``aside`` are held messages of paused queues: they wait for no slot, and take no credit.
+    From the first message on that names a tenant, tenants take turns in what is held.
     """
 
     __slots__ = (
@@ -75,6 +79,8 @@ class Lane:
         "probing",
         "scheduled",
         "scheduled_limit",
+        "takes_turns",
+        "turns",
     )
 
     def __init__(
@@ -100,9 +106,12 @@ class Lane:
         """Whether messages were ready for it, when they were last counted."""
         self.paused = False
         """Whether somebody has paused the kind: nothing of it starts, nor does its time run out."""
-        self.held: list[Held] = []
-        """A heap: the first is the one that was published first."""
+        self.held: list[Held] | HeldByTenant = []
+        """A heap: the first is the one that was published first. With tenants, one of each."""
         self.aside: list[Held] = []
+        self.turns = Turns()
+        """Outlives the lane."""
+        self.takes_turns = False
 
     def __len__(self) -> int:
         return len(self.held)
@@ -162,16 +171,34 @@ class Lane:
         ready_at: float | None,
         now: float,
         deadline: Deadline | None = None,
+        tenant: Tenant = None,
     ) -> Held:
-        held = _new(Held, (first_published, next(_sequence), request, ready_at, now, deadline))
-        heapq.heappush(self.held, held)
+        held = _new(
+            Held, (first_published, next(_sequence), request, ready_at, now, deadline, tenant)
+        )
+        if tenant is not None and not self.takes_turns:
+            self.take_turns()
+        self.push(held)
         return held
 
+    def push(self, held: Held) -> None:
+        """Hold it in its place."""
+        if isinstance(self.held, list):
+            heapq.heappush(self.held, held)
+        else:
+            self.held.push(held)
+
     def take(self, now: float) -> Held:
-        """Remove the message that was published first."""
-        if len(self.held) + self.limited >= self.credit:  # there was no room
+        """Remove the message that was published first, of the tenant whose turn it is."""
+        held = self.held
+        if len(held) + self.limited >= self.credit:  # there was no room
             self.asked_at = now
-        return heapq.heappop(self.held)
+        return heapq.heappop(held) if isinstance(held, list) else held.pop()
+
+    def take_turns(self) -> None:
+        """Hold by tenant from now on."""
+        self.takes_turns = True
+        self.held = HeldByTenant(self.turns, sorted(self.held))
 
     def due(self) -> None:
         """The time of a scheduled message has come; if it was revoked, it may not be counted."""
@@ -204,9 +231,15 @@ class Lane:
 
     def _take(self, overdue: list[Held]) -> list[Held]:
         if overdue:
-            left = set(self.held).difference(overdue)
-            self.held = sorted(left)  # a sorted list is a heap
+            self._keep(set(self.held).difference(overdue))
         return overdue
+
+    def _keep(self, held: Iterable[Held]) -> None:
+        """Hold these, and nothing else."""
+        if isinstance(self.held, list):
+            self.held = sorted(held)  # a sorted list is a heap
+        else:
+            self.held.replace(held)
 
     def take_aside_before(self, received_at: float, takes: Callable[[Held], bool]) -> list[Held]:
         """The same of the messages of paused queues."""
@@ -219,18 +252,18 @@ class Lane:
     def hold_again(self, found: list[Held], aside: list[Held]) -> None:
         """Hold what was taken, and couldn't go where it was to go; the latter of paused queues."""
         if found:
-            self.held = sorted([*self.held, *found])
+            self._keep([*self.held, *found])
         self.aside += aside
 
     def set_aside(self, is_paused: Callable[[Held], bool]) -> None:
         """Put aside what is held of paused queues, and hold again what is so no longer."""
         every = [*self.held, *self.aside]
         self.aside = [held for held in every if is_paused(held)]
-        self.held = sorted(held for held in every if not is_paused(held))
+        self._keep([held for held in every if not is_paused(held)])
 
     def postpone(self, seconds_of: Callable[[Held], float]) -> None:
         """Let the deadline of each message held be so much later."""
-        self.held = [held.postponed(seconds_of(held)) for held in self.held]
+        self._keep([held.postponed(seconds_of(held)) for held in self.held])
 
     def close(self) -> None:
         """The connection is gone: hold nothing, take nothing."""

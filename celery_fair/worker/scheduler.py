@@ -274,7 +274,9 @@ class Scheduler:
         return not (kind == BATCH and self.policy.listening)
 
     def _observe(self, now: float) -> None:
-        changed = self.policy.observe(self.load(now), now)
+        load = self.load(now)
+        self.dispatcher.tenants.tick(load, now)
+        changed = self.policy.observe(load, now)
         if changed is not None:
             self.tell_change()
         if self.switching.enforcing:

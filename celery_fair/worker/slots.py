@@ -10,6 +10,7 @@ from typing import Any
 from celery_fair.observe.endings import SUCCEEDED, TIME_LIMIT
 from celery_fair.policy.kinds import Kind
 from celery_fair.policy.load import Mode
+from celery_fair.policy.tenants import Turn
 from celery_fair.worker.fatal import Fatal
 from celery_fair.worker.outcomes import WITHDRAWN, outcome_of
 
@@ -22,7 +23,7 @@ class Slot:
 
     __slots__ = (
         "_slots", "finished_at", "kind", "mode", "outcome", "ready_at", "received_at",
-        "request", "started_at", "wait_seconds",
+        "request", "started_at", "turn", "wait_seconds",
     )  # fmt: skip
 
     def __init__(
@@ -45,6 +46,8 @@ class Slot:
         self.mode = mode
         """The gate's as this was taken."""
         self.outcome: str | None = None
+        self.turn: Turn | None = None
+        """What its tenant is charged, where tenants take turns."""
 
     def release(self, *_: Any) -> None:
         """Give the slot back; safe from any thread, and without effect the second time."""
