@@ -173,7 +173,7 @@ class Turns:
     def start(self, tenant: Tenant, now: float) -> Turn:
         """A task of a tenant starts; it is charged what the last ones have taken."""
         account = self._account(tenant)
-        seconds = account.mean_seconds or self._mean_seconds or FIRST_ESTIMATE_SECONDS
+        seconds = self._estimate(account)
         begin, end = account.time, account.time + seconds / account.weight
         weight = self._weight if account.waits else self._weight + account.weight
         # As much as all who wait have been served, and never away from where they are: without
@@ -234,12 +234,20 @@ class Turns:
         return self._accounts.values()
 
     def _now(self) -> float:
-        """The kind's time, beside those who wait: they may have got back what they never used."""
+        """The kind's time, no further than one run from those who wait.
+
+        They may have got back what they never used, or have run on while nobody else waited. Not
+        nearer: a worker holds few messages, and whoever is alone in that moment isn't so at the
+        broker.
+        """
         first = self._line.first()
         if first is None:
             return self.time
-        seconds = first.mean_seconds or self._mean_seconds or FIRST_ESTIMATE_SECONDS
-        return max(first.time, min(self.time, first.time + seconds / first.weight))
+        run = self._estimate(first) / first.weight
+        return max(first.time - run, min(self.time, first.time + run))
+
+    def _estimate(self, account: Account) -> float:
+        return account.mean_seconds or self._mean_seconds or FIRST_ESTIMATE_SECONDS
 
     def _account(self, tenant: Tenant) -> Account:
         account = self._accounts.get(tenant)
