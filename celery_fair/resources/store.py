@@ -66,6 +66,8 @@ class Wait(NamedTuple):
     short: Short
     seconds: float
     """Ask again after that time at the latest; a place that frees wakes whom it is meant for."""
+    before: int = 0
+    """How many are before it of those that want the same."""
 
 
 class Turn(NamedTuple):
