@@ -19,6 +19,7 @@ from celery_fair.admission.canvas import producer_or_acquire, put_off
 from celery_fair.errors import AlreadyInstalled, NotInstalled
 from celery_fair.front import Fronts
 from celery_fair.headers import NAME
+from celery_fair.hints import HintsMixin
 from celery_fair.identity import Identity, is_asked
 from celery_fair.jobs.jobs import Jobs
 from celery_fair.jobs.mixin import JobsMixin
@@ -59,7 +60,7 @@ logger = logging.getLogger(__name__)
 _POSITIONAL = Celery.send_task.__code__.co_varnames[4 : Celery.send_task.__code__.co_argcount]
 
 
-class Fair(JobsMixin, YieldingMixin):
+class Fair(HintsMixin, JobsMixin, YieldingMixin):
     """Installs celery-fair into a Celery app: ``Fair(app)``, or ``Fair().init_app(app)``.
 
     Keyword arguments are settings (`FairSettings`); they beat ``app.conf.fair``, and the
