@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal, TypeVar, cast, get_args
 
 from kombu.utils.url import maybe_sanitize_url
@@ -18,6 +18,7 @@ from pydantic import (
     SecretStr,
     ValidationError,
     ValidationInfo,
+    field_serializer,
     field_validator,
 )
 
@@ -290,6 +291,22 @@ class FairSettings(BaseModel):
         ge=1,
     )
 
+    load_probe: str | Callable[[], Any] | None = _setting(
+        None,
+        "a callable, its dotted name, or none",
+        "for instance VLLMLoad('http://vllm:8000') of celery_fair.engine, or 'shop.engine.probe'",
+    )
+    load_probe_seconds: Seconds = _setting(
+        1.0, "seconds from 0.1", "each worker asks its probe so often", ge=0.1
+    )
+    engine_batch_share: float | None = _setting(
+        None,
+        "a share over 0, up to batch_share, or none",
+        "what is left of batch_share at the least while the engine queues; none means a quarter",
+        gt=0.0,
+        le=0.5,
+    )
+
     log_tasks: float = _setting(
         0.0,
         "a part of all tasks, from 0 to 1",
@@ -342,6 +359,27 @@ class FairSettings(BaseModel):
     @classmethod
     def _each_use_has_names(cls, value: Any) -> Any:
         return uses_from(value)
+
+    @field_validator("load_probe")
+    @classmethod
+    def _probe_has_a_name(cls, value: str | Callable[[], Any] | None) -> Any:
+        if isinstance(value, str) and not re.fullmatch(r"\w+(\.\w+)*[.:]\w+(\.\w+)*", value):
+            raise ValueError
+        return value
+
+    @field_serializer("load_probe", when_used="json")
+    def _probe_by_name(self, value: str | Callable[[], Any] | None) -> str | None:
+        if value is None or isinstance(value, str):
+            return value
+        named = value if hasattr(value, "__qualname__") else type(value)
+        return f"{named.__module__}.{named.__qualname__}"
+
+    @field_validator("engine_batch_share")
+    @classmethod
+    def _engine_lowers(cls, value: float | None, info: ValidationInfo) -> float | None:
+        if value is not None and value > info.data.get("batch_share", 0.5):
+            raise ValueError
+        return value
 
     @field_validator("aged_share")
     @classmethod
@@ -449,6 +487,8 @@ class FairSettings(BaseModel):
     def shown(self) -> dict[str, Any]:
         """Return what was set, as JSON values that anybody may see: without passwords and keys."""
         shown = self.model_dump(mode="json", exclude_defaults=True)
+        if self.load_probe is None:  # what has a serializer of its own is never excluded
+            del shown["load_probe"]
         if self.state_url is not None:
             shown["state_url"] = maybe_sanitize_url(self.state_url)
         return shown

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import celery_fair
 from celery_fair.front import without_fronts
 from celery_fair.observe.brevity import short_settings, shorten_lists
+from celery_fair.observe.engine import engine_facts
 from celery_fair.observe.steering import steering_facts
 from celery_fair.policy.kinds import KINDS, Kind
 from celery_fair.policy.load import Mode
@@ -85,6 +86,7 @@ def collect(scheduler: Scheduler, *, quantiles: bool = True) -> dict[str, Any]:
             "debt_seconds": round(view.debt_seconds, 3),
             "owed": view.batch_owed,
         },
+        "engine": engine_facts(scheduler, view, now),
         "fleet": {
             "workers": view.fleet_workers,
             "slots": view.fleet_slots,

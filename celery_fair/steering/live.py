@@ -9,7 +9,7 @@ from celery_fair.errors import SettingsError, did_you_mean
 from celery_fair.settings import FairSettings, parsed
 
 LIVE_SETTINGS: Final = frozenset({
-    "batch_share", "aged_share", "share_unit",
+    "batch_share", "aged_share", "engine_batch_share", "share_unit",
     "reserve", "reserve_min", "reserve_target", "reserve_wait_seconds",
     "batch_max_slots", "interactive_max_slots",
     "protect_backlog", "protect_wait_seconds", "protect_hold_seconds",
@@ -48,6 +48,8 @@ FIXED: Final[Mapping[str, str]] = {
     "uses": _PUBLISHERS,
     "interactive_max_running": _AT_START,
     "batch_max_running": _AT_START,
+    "load_probe": _AT_START,
+    "load_probe_seconds": _AT_START,
     "metrics_port": _AT_START,
     "metrics_host": _AT_START,
 }

@@ -12,6 +12,7 @@ from time import monotonic
 from typing import Any
 
 from celery_fair.app import Fair
+from celery_fair.engine.probing import Probing
 from celery_fair.observe.events import Announcer
 from celery_fair.observe.facts import collect, tasks
 from celery_fair.observe.log import TaskLog
@@ -62,6 +63,7 @@ class Scheduler:
         self.started_at = time.time()
         self.pool = adapt(c.pool)
         self.policy = self._make_policy(c)
+        self.engine = Probing.of(self.settings)
         self.dispatcher = Dispatcher(
             self.policy, self.pool, c.on_task_request, self._call_later, fair.kind_of_queue
         )
@@ -138,6 +140,8 @@ class Scheduler:
     def connect(self) -> None:
         """Replace Celery's task consumer by lanes; called after it was made, before it consumes."""
         c = self.c
+        if self.engine is not None:
+            self.engine.start()
         self.holding.connect()
         self.dispatcher.watch_runs(self.holding.patience_seconds, self.holding.ran)
         pulling = self.switching.connect()
@@ -199,6 +203,8 @@ class Scheduler:
         self.fair.runs.close()
         self.inline.close()
         self.steering.stop()
+        if self.engine is not None:
+            self.engine.stop()
         self.drops.close()
         self.measuring.close()
         self.waker.close()
@@ -333,6 +339,7 @@ class Scheduler:
         received = self.lanes[INTERACTIVE].oldest_received_at()
         ready_at = self.lanes[BATCH].oldest_ready_at()
         run = {kind: now - (oldest(kind) or now) for kind in KINDS}
+        engine = None if self.engine is None else self.engine.load(now)
         return Load(
             interactive_backlog=self.backlog(INTERACTIVE, now),
             batch_backlog=self.backlog(BATCH, now),
@@ -343,6 +350,7 @@ class Scheduler:
             interactive_lane_empty=self._is_empty(INTERACTIVE, now),
             batch_lane_empty=self._is_empty(BATCH, now),
             interactive_limited=self.lanes[INTERACTIVE].limited,
+            engine_pressure=None if engine is None else engine.pressure,
         )
 
     def backlog(self, kind: Kind, now: float) -> int | None:

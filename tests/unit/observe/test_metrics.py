@@ -78,6 +78,7 @@ def test_every_metric_is_documented_with_all_its_labels():
         *((name, {()})
           for name in ("audit_corrections_total", "sensor_failures_total", "batch_owed",
                        "batch_last_start_timestamp_seconds", "gate_protected", "gate_blind",
+                       "engine_queueing", "engine_unknown", "engine_probe_failures_total",
                        "clock_skew_clamps_total", "headers_missing_total",
                        "headers_unreadable_total", "observer_failures_total",
                        "batch_retries_delayed_total", "batch_retries_refused_total",
@@ -91,15 +92,22 @@ def test_series_are_there_at_0_from_the_start(name, labels):
 
 def test_every_metric_of_a_new_worker_can_be_read():
     for metric in METRICS:
-        assert list(metric.read(source(task("t", succeeded=1)))) or metric.name.endswith(
-            "share_received_ratio"
-        ), metric.name
+        found = list(metric.read(source(task("t", succeeded=1))))
+        unknown = metric.name.endswith(("share_received_ratio", "engine_pressure"))
+        assert found or unknown, metric.name
 
 
 def test_a_share_that_nobody_could_measure_is_missing():
     assert read("batch_share_received_ratio", source()) == {}
     share = {**facts()["share"], "received": 0.25}
     assert read("batch_share_received_ratio", source(share=share)) == {(): 0.25}
+
+
+def test_the_pressure_of_an_engine_is_told_where_a_probe_answers():
+    assert read("engine_pressure", source()) == {}
+    engine = {**facts()["engine"], "pressure": 1.5, "queueing": True}
+    assert read("engine_pressure", source(engine=engine)) == {(): 1.5}
+    assert read("engine_queueing", source(engine=engine)) == {(): 1.0}
 
 
 # Figures

@@ -47,7 +47,8 @@ def names(found):
 
 def test_a_scrape_has_every_series_of_the_table_and_no_other():
     share = {**facts()["share"], "received": 0.2}
-    found = scraped({"w1": source(task("t", succeeded=1), share=share)}, REACH)
+    engine = {**facts()["engine"], "pressure": 0.5}
+    found = scraped({"w1": source(task("t", succeeded=1), share=share, engine=engine)}, REACH)
     table = {name for metric in (*METRICS, UNREAD, *EXPORTER) for name in metric.series}
     assert names(found) == table
 

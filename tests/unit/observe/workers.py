@@ -55,6 +55,8 @@ def facts(interactive: Any = None, batch: Any = None, **changes: Any) -> dict[st
                   "audited": 0, "idle_seconds": {}},
         "share": {"guaranteed": 0.2, "received": None, "debt_seconds": 0.0, "owed": False},
         "fleet": {"workers": 1, "slots": 8, "in_sight": True},
+        "engine": {"probed": False, "pressure": None, "detail": "", "queueing": False,
+                   "unknown": False, "age_seconds": None, "failing": "", "failures": 0},
         "last_batch_start": None,
         "sensor": {"available": True, "reads": 0, "failures": 0, "latency_seconds": 0.0},
         "clock_skew_clamps": 0,
