@@ -16,6 +16,7 @@ from celery_fair.errors import (
     QueueTimeout,
     SettingsError,
     StateAway,
+    TaskRefused,
     UnknownKind,
 )
 from celery_fair.headers import FairHeader
@@ -63,5 +64,6 @@ __all__ = (  # noqa: RUF022 - grouped, not sorted
     "QueueTimeout",
     "SettingsError",
     "StateAway",
+    "TaskRefused",
     "UnknownKind",
 )

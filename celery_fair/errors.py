@@ -71,6 +71,21 @@ class QueueTimeout(FairError):  # noqa: N818
         )
 
 
+class TaskRefused(FairError):  # noqa: N818
+    """The task was not run: the hook before batch tasks has refused it, for the reason it gives.
+
+    The reason is also the exception's only argument, of which every result serializer makes it
+    anew.
+    """
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)
+
+    def __str__(self) -> str:
+        return f"not run: before_batch has refused this task: {self.reason}"
+
+
 class QueueFull(FairError):  # noqa: N818
     """Nothing was published: as much as is allowed waits already. Try again later, or add workers.
 

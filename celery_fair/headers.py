@@ -53,6 +53,8 @@ class FairHeader(NamedTuple):
     yields: int = 0
     #: How many tokens it is thought to use; 0 for a call that nobody has estimated.
     tokens: int = 0
+    #: How often the hook before batch tasks has sent it to another queue.
+    rerouted: int = 0
 
     @classmethod
     def read(cls, headers: Mapping[str, Any] | None) -> FairHeader | None:
@@ -88,6 +90,7 @@ class FairHeader(NamedTuple):
                 _text(get("once")),
                 _count(get("yields")),
                 _count(get("tokens")),
+                _count(get("rerouted")),
             )
         except Exception:  # hostile mappings may raise anything; a worker must outlive them
             return None
@@ -109,10 +112,9 @@ class FairHeader(NamedTuple):
             more["timeout_seconds"] = self.timeout_seconds
         if self.once is not None:
             more["once"] = self.once
-        if self.yields:
-            more["yields"] = self.yields
-        if self.tokens:
-            more["tokens"] = self.tokens
+        if self.yields or self.tokens or self.rerouted:
+            counts = {"yields": self.yields, "tokens": self.tokens, "rerouted": self.rerouted}
+            more.update((name, count) for name, count in counts.items() if count)
         line = f"{self.kind} {self.first_published!r}"
         return f"{line} {json.dumps(more, separators=(',', ':'))}" if more else line
 

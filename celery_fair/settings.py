@@ -306,6 +306,23 @@ class FairSettings(BaseModel):
         gt=0.0,
         le=0.5,
     )
+    before_batch: str | Callable[[Any], Any] | None = _setting(
+        None,
+        "a callable, its dotted name, or none",
+        "for instance 'shop.rules.eligible': it is given a HeldTask before a slot is",
+    )
+    before_batch_seconds: Seconds = _setting(
+        1.0,
+        "seconds over 0, 60 at most",
+        "a call of before_batch that takes longer counts as failed",
+        gt=0.0,
+        le=60.0,
+    )
+    before_batch_on_error: Literal["admit", "delay", "refuse"] = _setting(
+        "delay",
+        "'admit', 'delay' or 'refuse'",
+        "what becomes of a task for which before_batch fails; 'delay' asks again in ten seconds",
+    )
 
     log_tasks: float = _setting(
         0.0,
@@ -360,14 +377,14 @@ class FairSettings(BaseModel):
     def _each_use_has_names(cls, value: Any) -> Any:
         return uses_from(value)
 
-    @field_validator("load_probe")
+    @field_validator("load_probe", "before_batch")
     @classmethod
     def _probe_has_a_name(cls, value: str | Callable[[], Any] | None) -> Any:
         if isinstance(value, str) and not re.fullmatch(r"\w+(\.\w+)*[.:]\w+(\.\w+)*", value):
             raise ValueError
         return value
 
-    @field_serializer("load_probe", when_used="json")
+    @field_serializer("load_probe", "before_batch", when_used="json")
     def _probe_by_name(self, value: str | Callable[[], Any] | None) -> str | None:
         if value is None or isinstance(value, str):
             return value
@@ -487,8 +504,9 @@ class FairSettings(BaseModel):
     def shown(self) -> dict[str, Any]:
         """Return what was set, as JSON values that anybody may see: without passwords and keys."""
         shown = self.model_dump(mode="json", exclude_defaults=True)
-        if self.load_probe is None:  # what has a serializer of its own is never excluded
-            del shown["load_probe"]
+        for name in ("load_probe", "before_batch"):
+            if getattr(self, name) is None:  # what has a serializer of its own is never excluded
+                del shown[name]
         if self.state_url is not None:
             shown["state_url"] = maybe_sanitize_url(self.state_url)
         return shown

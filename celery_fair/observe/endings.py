@@ -26,5 +26,7 @@ EXPIRED: Final = "expired"
 TIMED_OUT: Final = "timed_out"
 DUPLICATE: Final = "duplicate"
 """A second copy of a message, whose task was started by the first."""
-DROPS: Final = (REVOKED, EXPIRED, TIMED_OUT, DUPLICATE)
+REFUSED: Final = "refused"
+"""By the hook before batch tasks."""
+DROPS: Final = (REVOKED, EXPIRED, TIMED_OUT, REFUSED, DUPLICATE)
 """How a task can end without a slot."""

@@ -304,6 +304,12 @@ class Policy:
         """How many slots are taken."""
         return self.running_interactive + self.running_batch
 
+    @property
+    def line(self) -> tuple[int, int, int]:
+        """Where its slots lie in the fleet's line: the first, the one behind the last, and all."""
+        segment = self._place.segment
+        return segment.first, segment.last, segment.total
+
     def member(self, name: str) -> Member:
         """This worker's word to the others, as of the last tick and the tasks running now."""
         return self._meter.member(name, self.slots, self.running_interactive, self.running_batch)

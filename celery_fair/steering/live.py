@@ -50,6 +50,9 @@ FIXED: Final[Mapping[str, str]] = {
     "batch_max_running": _AT_START,
     "load_probe": _AT_START,
     "load_probe_seconds": _AT_START,
+    "before_batch": _AT_START,
+    "before_batch_seconds": _AT_START,
+    "before_batch_on_error": _AT_START,
     "metrics_port": _AT_START,
     "metrics_host": _AT_START,
 }

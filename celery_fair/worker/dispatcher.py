@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from celery_fair.headers import FairHeader
 from celery_fair.observe.endings import DUPLICATE
@@ -22,9 +22,10 @@ from celery_fair.worker import internals, telling
 from celery_fair.worker.arrivals import Arrivals
 from celery_fair.worker.copies import Copies
 from celery_fair.worker.counting import Counting
+from celery_fair.worker.deadlines import Deadline
 from celery_fair.worker.failing import Failing
 from celery_fair.worker.giving_back import GivingBack
-from celery_fair.worker.lanes import Held, Lane
+from celery_fair.worker.lanes import Held, Lane, make_held
 from celery_fair.worker.observing import slot_of_passed_on
 from celery_fair.worker.outcomes import WITHDRAWN, unsaid
 from celery_fair.worker.pausing import Pausing
@@ -35,6 +36,9 @@ from celery_fair.worker.tenants import Tenants
 from celery_fair.worker.timing_out import TimingOut
 from celery_fair.worker.windows import Window
 from celery_fair.worker.yielding import Asking
+
+if TYPE_CHECKING:
+    from celery_fair.worker.clearing.clearing import Clearing
 
 logger = logging.getLogger(__name__)
 
@@ -86,6 +90,8 @@ class Dispatcher:
         self.copies = Copies(_no_state)
         self.tenants = Tenants()
         self.asking = Asking(self, policy.slots, YieldRules)
+        self.clearing: Clearing | None = None
+        """None where no task uses what workers share, nor a hook has to see any."""
         self.yieldable = 0
         """How many interactive tasks would have a slot within one item of a batch task."""
         self.time_limits: Mapping[Kind, float | None] = {}
@@ -128,6 +134,8 @@ class Dispatcher:
         with self.lock:
             for lane in self.lanes.values():
                 lane.close()
+            if self.clearing is not None:
+                self.clearing.disconnect()
         for window in self.windows.values():
             window.settle()
 
@@ -135,6 +143,9 @@ class Dispatcher:
         """Look again, at what nothing else has told since the last tick."""
         for window in self.windows.values():
             window.tick()
+        if self.clearing is not None:
+            with self.lock:
+                self.clearing.tick(monotonic())
         self.end_overdue()
         self.pump()
 
@@ -160,13 +171,14 @@ class Dispatcher:
         first_published, ready_at, said = self.arrivals.stamps(message.headers, epoch)
         deadline, tenant, deadlines = None, None, self.probing.deadlines
         if said is not None or deadlines.are_declared:
-            name, waited = request.task.name, epoch - ready_at
-            deadline = deadlines.of(lane.kind, name, request.id, message, said, waited, now)
-            if said is not None:
-                tenant = self._whose(request, said)
+            deadline, tenant = self._said(lane.kind, request, said, epoch - ready_at, now)
         with self.lock:
             if lane.limited and request.__dict__.pop("fair_limited", False):
                 lane.limited -= 1
+            if self.clearing is not None and self.clearing.takes(
+                lane, make_held(request, first_published, ready_at, now, deadline, tenant), now
+            ):
+                return
             held = lane.hold(request, first_published, ready_at, now, deadline, tenant)
             if self.pausing.keys:
                 self.pausing.put_aside(lane)
@@ -181,11 +193,17 @@ class Dispatcher:
             with self.lock:
                 self.asking.look(now)
 
-    def _whose(self, request: Any, said: FairHeader) -> str | None:
-        """The tenant that a header names; and a copy is noted as one."""
+    def _said(
+        self, kind: Kind, request: Any, said: FairHeader | None, waited: float, now: float
+    ) -> tuple[Deadline | None, str | None]:
+        """When a request is overdue, and whose it is; and a copy is noted as one."""
+        message, name = internals.message_of(request), request.task.name
+        deadline = self.probing.deadlines.of(kind, name, request.id, message, said, waited, now)
+        if said is None:
+            return deadline, None
         if said.once is not None:
             self.copies.mark(request, said.once)
-        return said.tenant if self.tenants.are_on else None
+        return deadline, said.tenant if self.tenants.are_on else None
 
     def end_overdue(self) -> None:
         """Fail what has waited for too long, also while no slot is free."""
@@ -242,6 +260,8 @@ class Dispatcher:
             self.note_finished()
             if self.timing_out.has_failed:
                 self._settle_timed_out()
+            if self.clearing is not None:
+                self.clearing.settle(monotonic())
             if self.enforcing and self.pool.is_running() and self._dispatch():
                 self.wake()
                 self.note_finished()  # the broker may be asked before the loop is awake
@@ -251,6 +271,8 @@ class Dispatcher:
         if self.asking.asked:
             self.asking.look(monotonic())
         self.grant()
+        if self.clearing is not None:
+            self.clearing.look(monotonic())
 
     def note_finished(self) -> None:
         """Tell the policy and the counts of the slots that were given back; the lock is held."""
@@ -263,6 +285,8 @@ class Dispatcher:
             if slot.turn is not None:
                 self.tenants.end(slot.kind, slot.turn, run_seconds)
             finish(slot.kind, slot.finished_at, run_seconds)
+            if self.clearing is not None:
+                self.clearing.left(slot)
             if slot.outcome == WITHDRAWN:
                 slot.request = None
                 continue
@@ -334,6 +358,8 @@ class Dispatcher:
         kind = lane.kind
         held = lane.take(now)
         _, _, request, ready_at, received_at, deadline, tenant = held
+        if self.clearing is not None and not self.clearing.may_start(held, now):
+            return
         if self.copies.seen and not self._may_run(lane, held):
             return
         if deadline is not None and deadline.at <= now:
@@ -343,6 +369,8 @@ class Dispatcher:
             return  # asked here, since ``process_task`` would swallow it with the slot
         policy = self.policy
         slot = self.slots.take(kind, request, now, received_at, ready_at, policy.mode)
+        if self.clearing is not None:
+            self.clearing.begin(slot)
         if lane.takes_turns:
             slot.turn = lane.turns.start(tenant, now)
         self.counting.started.append(slot)
@@ -438,6 +466,8 @@ class Dispatcher:
             self._overdue = (hold_seconds, longest_seconds)
             return
         self.giving_back.overdue(self.lanes, self.windows, hold_seconds, longest_seconds)
+        if self.clearing is not None:
+            self.clearing.give_back(longest_seconds)
 
 
 def _no_state() -> State:

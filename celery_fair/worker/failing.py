@@ -8,10 +8,10 @@ import os
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from celery_fair.errors import QueueTimeout
+from celery_fair.errors import QueueTimeout, TaskRefused
 from celery_fair.worker import internals
 from celery_fair.worker.lanes import Held, Lane
 
@@ -28,7 +28,7 @@ class TimedOut(NamedTuple):
 
     lane: Lane
     held: Held
-    error: QueueTimeout
+    error: QueueTimeout | TaskRefused
 
 
 class Failing:
@@ -104,6 +104,14 @@ class Failing:
                     request.id,
                 )
         _hangs = False
+
+
+@contextlib.contextmanager
+def not_amid_fork() -> Iterator[None]:
+    """Have no child forked meanwhile: for what another thread does with a client library."""
+    _guard_forks()
+    with _working:
+        yield
 
 
 def _guard_forks() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from time import monotonic
@@ -13,6 +13,7 @@ from typing import Any
 from celery_fair.observer import Observers
 from celery_fair.policy.kinds import KINDS, Kind
 from celery_fair.worker import internals, telling
+from celery_fair.worker.clearing.waiting import Waiting
 from celery_fair.worker.lanes import Held, Lane
 from celery_fair.worker.probing import Probing
 from celery_fair.worker.windows import Window
@@ -59,6 +60,24 @@ class GivingBack:
             refused_aside = self._return_all(kind, sorted(aside, reverse=turned))
             with self._lock:
                 lane.hold_again(refused, refused_aside)
+
+    def uncleared(
+        self, lane: Lane, window: Window, found: Sequence[Waiting], overdue_before: float
+    ) -> None:
+        """Return what waits until it is cleared; by one that the broker refuses it stays here."""
+        now = monotonic()
+        if now < self._refused_until:
+            return
+        found = [one for one in found if _must_go_back(window, overdue_before, one.held)]
+        with self._lock:
+            lane.take_uncleared(found, now)
+        turned = window.gives_back_to_the_front
+        ordered = sorted(found, key=lambda waiting: waiting.held, reverse=turned)
+        refused = self._return_all(lane.kind, [waiting.held for waiting in ordered])
+        with self._lock:
+            for waiting in found:
+                if waiting.held in refused:
+                    lane.put_off(waiting)
 
     def _return_all(self, kind: Kind, found: list[Held]) -> list[Held]:
         """Return those that the broker doesn't take now: a full Redis, say."""

@@ -7,12 +7,15 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from itertools import count
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from celery_fair.policy.kinds import Kind
 from celery_fair.policy.tenants import Tenant, Turns
 from celery_fair.worker.deadlines import Deadline
 from celery_fair.worker.tenants import HeldByTenant
+
+if TYPE_CHECKING:
+    from celery_fair.worker.clearing.waiting import Waiting
 
 NO_LIMIT = sys.maxsize
 
@@ -25,6 +28,9 @@ in the middle of an overload, since "nothing interactive waits".
 
 FAILING_LIMIT = 64
 """So many may be being failed at once; a slow result backend takes a while for each."""
+
+ROOM_LIMIT = 64
+"""So many may wait until they are cleared: beyond them a lane looks no further into its queues."""
 
 _sequence = count()
 _new = tuple.__new__  # a named tuple's own is a call of Python more
@@ -49,6 +55,19 @@ class Held(NamedTuple):
         return self._replace(deadline=deadline._replace(at=deadline.at + seconds))
 
 
+def make_held(
+    request: Any,
+    first_published: float,
+    ready_at: float | None,
+    now: float,
+    deadline: Deadline | None = None,
+    tenant: Tenant = None,
+) -> Held:
+    """A request as a lane holds it, and in none yet."""
+    held = (first_published, next(_sequence), request, ready_at, now, deadline, tenant)
+    return _new(Held, held)
+
+
 class Lane:
     """One kind's messages in this worker, over one connection to the broker.
 
@@ -58,7 +77,9 @@ class Lane:
     ``scheduled`` ones behind an ETA. The latter hold no credit, else thirty retries would stop
     the lane until the first is due; the former do, and there are ``limited_limit`` at the most:
     batch that waits for its rate is not run, so it is owed ever more, and credited for it.
-    ``aside`` are held messages of paused queues: they wait for no slot, and take no credit.
+    ``aside`` are held messages of paused queues: they wait for no slot, and take no credit. Nor do
+    ``uncleared`` ones, which lack a place at a resource or the word of a hook; there are
+    `ROOM_LIMIT` at the most, by their numbers.
     From the first message on that names a tenant, tenants take turns in what is held.
     """
 
@@ -81,6 +102,7 @@ class Lane:
         "scheduled_limit",
         "takes_turns",
         "turns",
+        "uncleared",
     )
 
     def __init__(
@@ -112,6 +134,7 @@ class Lane:
         self.turns = Turns()
         """Outlives the lane."""
         self.takes_turns = False
+        self.uncleared: dict[int, Waiting] = {}
 
     def __len__(self) -> int:
         return len(self.held)
@@ -127,11 +150,20 @@ class Lane:
     def room(self) -> int:
         """How many more messages the lane may take; the hot path of ``can_consume``."""
         room = self.credit - len(self.held) - self.limited
-        if self.scheduled >= self.scheduled_limit or self.failing >= FAILING_LIMIT:
+        if (
+            self.scheduled >= self.scheduled_limit
+            or self.failing >= FAILING_LIMIT
+            or len(self.uncleared) >= ROOM_LIMIT
+        ):
             return min(room, 0)
         if self.limited:  # what comes next may have to wait for its rate too
             return min(room, self.limited_limit - self.limited)
         return room
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether what is behind so many that must be cleared first can't be seen."""
+        return len(self.uncleared) >= ROOM_LIMIT
 
     def grant(self, credit: int, now: float) -> None:
         """Set the credit; the broker is asked anew as soon as there is room again."""
@@ -154,7 +186,12 @@ class Lane:
         self.failing -= 1
 
     def is_empty(self, now: float, round_trip_seconds: float) -> bool:
-        """Whether the broker has nothing: asked with room to spare, and silent for a round trip."""
+        """Whether the broker has nothing: asked with room to spare, and silent for a round trip.
+
+        Or nothing that could start, as far as the lane may look.
+        """
+        if self.is_blocked and not self.held and self.alive:
+            return True
         if self.held or self.room() <= 0 or not self.alive:
             return False
         return self.silence_left(now, round_trip_seconds) <= 0
@@ -188,6 +225,25 @@ class Lane:
         else:
             self.held.push(held)
 
+    def put_off(self, waiting: Waiting) -> None:
+        """Have a message wait until it is cleared."""
+        self.uncleared[waiting.key] = waiting
+
+    def clear(self, waiting: Waiting, now: float) -> None:
+        """Hold a message that had to wait until then."""
+        self.take_uncleared([waiting], now)
+        if waiting.held.tenant is not None and not self.takes_turns:
+            self.take_turns()
+        self.push(waiting.held)
+
+    def take_uncleared(self, found: Iterable[Waiting], now: float) -> None:
+        """Remove messages that wait until they are cleared."""
+        was_blocked = self.is_blocked
+        for waiting in found:
+            self.uncleared.pop(waiting.key, None)
+        if was_blocked and not self.is_blocked:
+            self.asked_at = now
+
     def take(self, now: float) -> Held:
         """Remove the message that was published first, of the tenant whose turn it is."""
         held = self.held
@@ -217,7 +273,9 @@ class Lane:
     def take_all(self) -> list[Held]:
         """Remove every message that is held, of paused queues too."""
         aside, self.aside = self.aside, []
-        return [*self._take(list(self.held)), *aside]
+        uncleared = [waiting.held for waiting in self.uncleared.values()]
+        self.uncleared.clear()
+        return [*self._take(list(self.held)), *aside, *uncleared]
 
     def take_overdue(self, now: float) -> list[Held]:
         """Remove the messages whose deadline has passed; in a pause none does."""
@@ -227,7 +285,15 @@ class Lane:
         overdue = [h for h in self.held if h.deadline is not None and h.deadline.at <= now]
         if overdue and not had_room:
             self.asked_at = now
-        return self._take(overdue)
+        return [*self._take(overdue), *self._overdue_uncleared(now)]
+
+    def _overdue_uncleared(self, now: float) -> list[Held]:
+        if not self.uncleared:
+            return []
+        every = [(one, one.held.deadline) for one in self.uncleared.values()]
+        found = [one for one, deadline in every if deadline is not None and deadline.at <= now]
+        self.take_uncleared(found, now)
+        return [waiting.held for waiting in found]
 
     def _take(self, overdue: list[Held]) -> list[Held]:
         if overdue:
@@ -264,6 +330,8 @@ class Lane:
     def postpone(self, seconds_of: Callable[[Held], float]) -> None:
         """Let the deadline of each message held be so much later."""
         self._keep([held.postponed(seconds_of(held)) for held in self.held])
+        for waiting in self.uncleared.values():
+            waiting.held = waiting.held.postponed(seconds_of(waiting.held))
 
     def close(self) -> None:
         """The connection is gone: hold nothing, take nothing."""
@@ -271,3 +339,4 @@ class Lane:
         self.credit = self.limited = self.scheduled = 0
         self.held.clear()
         self.aside.clear()
+        self.uncleared.clear()

@@ -26,6 +26,7 @@ from celery_fair.policy.waiting import Scene
 from celery_fair.policy.yields import YieldRules
 from celery_fair.settings import FairSettings
 from celery_fair.worker import internals
+from celery_fair.worker.clearing.making import clearing_of
 from celery_fair.worker.copies import Copies
 from celery_fair.worker.deadlines import Deadlines
 from celery_fair.worker.dispatcher import Dispatcher
@@ -70,6 +71,7 @@ class Scheduler:
         for told in (self.dispatcher, self.dispatcher.timing_out, self.dispatcher.giving_back):
             told.observers = fair.observers
         self.copies = self.dispatcher.copies = Copies(lambda: fair.identity.state)
+        self.clearing = self.dispatcher.clearing = clearing_of(self)
         self.asking = self.dispatcher.asking = Asking(
             self.dispatcher, c.controller.max_concurrency or 1, self._yield_rules
         )
@@ -188,6 +190,8 @@ class Scheduler:
             self._timer_entry = None
         self.dispatcher.timing_out.stop(STOP_SECONDS)
         self.copies.loop_ends(self.dispatcher.slots)
+        if self.clearing is not None:
+            self.clearing.disconnect()
         if self.c.hub is not None:
             internals.forget_pollers(self.c.hub)
 
@@ -196,6 +200,8 @@ class Scheduler:
         self.stop()
         self.copies.stop(self.dispatcher.slots)
         self.dispatcher.settle()  # what has ended since the loop did
+        if self.clearing is not None:
+            self.clearing.stop()
         self.fair.observers.remove(self.task_log)
         self.fair.observers.remove(self.dispatcher.counting.recent)
         self.fair.fronts.served = False

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from time import monotonic
 
-from celery_fair.errors import QueueTimeout
+from celery_fair.errors import QueueTimeout, TaskRefused
 from celery_fair.observe.counts import Counts
-from celery_fair.observe.endings import TIMED_OUT
+from celery_fair.observe.endings import REFUSED, TIMED_OUT
 from celery_fair.observer import Observers
 from celery_fair.worker import internals, telling
 from celery_fair.worker.failing import Failing, TimedOut
@@ -32,6 +32,11 @@ class TimingOut:
         )
         lane.failing += 1
 
+    def refuse(self, lane: Lane, held: Held, error: TaskRefused) -> None:
+        """Fail a request that must not run, and is in its lane no longer."""
+        self._failing.fail(TimedOut(lane, held, error))
+        lane.failing += 1
+
     @property
     def has_failed(self) -> bool:
         """Whether there is something to settle."""
@@ -46,9 +51,10 @@ class TimingOut:
                 internals.forget_request(held.request)
                 continue
             internals.settle_unrun(held.request, error)
-            self._counts.dropped[lane.kind][TIMED_OUT] += 1
+            ending = REFUSED if isinstance(error, TaskRefused) else TIMED_OUT
+            self._counts.dropped[lane.kind][ending] += 1
             if "dropped" in self.observers.hooks:
-                self.observers.tell("dropped", telling.of_held(lane.kind, held, TIMED_OUT))
+                self.observers.tell("dropped", telling.of_held(lane.kind, held, ending))
 
     def stop(self, seconds: float) -> None:
         """The connection, or the worker, ends; wait so long for what is being failed."""

@@ -35,8 +35,7 @@ class Watching:
 
     def _say(self, app: Any) -> None:
         try:
-            with app.connection_for_write() as connection:
-                watch(app, connection)
+            watch(app)
             self._failed = False
         except Exception as error:  # they tell their facts anyway, if less often
             if not self._failed:

@@ -130,6 +130,12 @@ def drop_copy(request: Any, other: Any) -> None:
     request.acknowledge()
 
 
+def settle_moved(request: Any) -> None:
+    """Acknowledge a request whose message was published anew: nothing of its task has ended."""
+    state.task_ready(request)
+    request.acknowledge()
+
+
 def comes_again(request: Any) -> bool:
     """Whether the broker gives a request out again whose child was lost."""
     task = request.task

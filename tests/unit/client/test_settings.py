@@ -61,6 +61,9 @@ ACCEPTED: dict[str, list[Any]] = {
     "uses": [{}, {"reports.*": ("gpu", "openai")}],
     "interactive_max_running": [1, None],
     "batch_max_running": [100, None],
+    "before_batch": ["shop.rules:eligible", print, None],
+    "before_batch_seconds": [0.1, 60],
+    "before_batch_on_error": ["admit", "refuse"],
 }
 REFUSED: dict[str, list[Any]] = {
     "enabled": [1, "yes"],
@@ -132,6 +135,9 @@ REFUSED: dict[str, list[Any]] = {
     "uses": [{"reports.*": 7}, {"reports.*": []}, {"reports.*": [""]}, {7: "openai"}, ["openai"]],
     "interactive_max_running": [0, 1.5, True],
     "batch_max_running": [0, "10"],
+    "before_batch": ["", 7, "a b"],
+    "before_batch_seconds": [0, 61, None],
+    "before_batch_on_error": ["ignore", None],
 }
 
 

@@ -96,5 +96,5 @@ def test_a_greenlet_that_was_killed_has_no_run_time(monkeypatch):
 
 def test_nothing_at_all_is_lost():
     assert outcome_of(None, request()) == "lost"
-    assert {"revoked", "expired", "timed_out", "duplicate"} == set(DROPS)
+    assert {"revoked", "expired", "timed_out", "refused", "duplicate"} == set(DROPS)
     assert len(set(OUTCOMES)) == len(OUTCOMES)

@@ -1,0 +1,295 @@
+"""Who waits until it is cleared, in one worker: the loop's side of limits, budgets and the hook."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import chain
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
+
+from celery_fair.headers import FairHeader
+from celery_fair.policy.kinds import BATCH, KINDS, Kind
+from celery_fair.resources.store import LEASE_SECONDS, RENEW_SECONDS, Want
+from celery_fair.worker import internals, telling
+from celery_fair.worker.clearing.places import Places
+from celery_fair.worker.clearing.waiting import (
+    ATTRIBUTE,
+    LEASE,
+    WANT,
+    Needs,
+    Waiting,
+    waiting_of,
+)
+from celery_fair.worker.lanes import Held, Lane
+from celery_fair.worker.outcomes import WITHDRAWN
+from celery_fair.worker.slots import Slot
+
+if TYPE_CHECKING:
+    from celery_fair.worker.clearing.hooking import Hooking
+    from celery_fair.worker.clearing.keeper import Keeper  # type: ignore[import-not-found]
+    from celery_fair.worker.dispatcher import Dispatcher
+
+logger = logging.getLogger(__name__)
+
+IDLE_SECONDS: Final = 1.0
+"""After so long a place that has found no slot here is another worker's to use."""
+
+STALE_SECONDS: Final = LEASE_SECONDS - RENEW_SECONDS
+"""After so long without a renewal nothing is begun with a place: it may be another's by now."""
+
+Uses = Callable[[Kind, str, FairHeader | None], tuple[Sequence[str], int] | None]
+"""What a task uses, and how many tokens, by its kind, its name and its header."""
+
+
+class Clearing:
+    """Lets a request out of its waiting room when its resources are granted and the hook agrees.
+
+    All is called in the loop, with the dispatcher's lock held. What has become of a place is found
+    by `audit` in any case, a few times a second; the calls in between only make it sooner.
+    """
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        *,
+        uses: Uses | None = None,
+        keeper: Keeper | None = None,
+        hooking: Hooking | None = None,
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._uses = uses
+        self.keeper = keeper
+        self.places = Places(lambda slot: True) if keeper is None else keeper.places
+        self.hooking = hooking
+        self._cleared: dict[str, Waiting] = {}
+        """By lease: those in a lane, that have yet to get a slot."""
+        self.idle = self.stale = 0
+        """Places that found no slot in time, and those that were not renewed in time."""
+
+    # --- a request comes
+
+    def takes(self, lane: Lane, held: Held, now: float) -> bool:
+        """Have a request that has come wait, if it needs anything first; whether it does."""
+        needs = self._needs(lane.kind, held.request)
+        if needs is None:
+            return False
+        waiting = Waiting(lane, held, needs)
+        setattr(held.request, ATTRIBUTE, waiting)
+        self.wait(waiting)
+        dispatcher = self._dispatcher
+        if held.deadline is not None and held.deadline.at <= now:
+            dispatcher.end_overdue()
+        elif "held" in dispatcher.observers.hooks:
+            dispatcher.observers.tell("held", telling.of_held(lane.kind, held))
+        self.look(now)
+        return True
+
+    def _needs(self, kind: Kind, request: Any) -> Needs | None:
+        header = FairHeader.read(internals.message_of(request).headers)
+        found = self._uses(kind, request.task.name, header) if self._uses else None
+        asks = kind == BATCH and self.hooking is not None and self.hooking.sees(header)
+        if found is None:
+            return Needs((), 0, asks) if asks else None
+        return Needs(*found, asks)
+
+    def wait(self, waiting: Waiting) -> None:
+        """Into the room, with nothing granted."""
+        waiting.wants_anew(self.keeper.worker if self.keeper is not None else "")
+        waiting.lane.put_off(waiting)
+        if waiting.asks_hook and self.hooking is not None:
+            self.hooking.ask(waiting)
+
+    # --- it goes
+
+    def settle(self, now: float) -> None:
+        """Take in what has been granted and answered since the last time."""
+        if self.hooking is not None:
+            self.hooking.settle(self, now)
+        if not self.places:
+            return
+        for lane in self._dispatcher.lanes.values():
+            for waiting in list(lane.uncleared.values()):
+                want = waiting.want
+                if want is not None and want.lease in self.places:
+                    self._cleared[want.lease] = waiting
+                    self.clear(waiting, now)
+
+    def clear(self, waiting: Waiting, now: float) -> None:
+        """It may have a slot: from here on it waits for nothing else."""
+        waiting.held = waiting.held._replace(received_at=now)
+        waiting.lane.clear(waiting, now)
+
+    def may_start(self, held: Held, now: float) -> bool:
+        """Whether a request that is about to get a slot still has what it needs; else it waits."""
+        waiting = waiting_of(held.request)
+        if waiting is None or waiting.want is None:
+            return True
+        lease = waiting.want.lease
+        if lease in self.places and not self._is_stale(now):
+            return True
+        self.stale += 1
+        self._put_back(waiting)
+        return False
+
+    def begin(self, slot: Slot) -> None:
+        """A request has got its slot, and is about to be given to the pool."""
+        waiting = waiting_of(slot.request)
+        if waiting is not None and waiting.want is not None:
+            lease = waiting.want.lease
+            self._cleared.pop(lease, None)
+            self.places.begin(lease, slot)
+            info = slot.request.delivery_info
+            info[LEASE], info[WANT] = lease, list(waiting.want[1:])
+
+    def left(self, slot: Slot) -> None:
+        """A slot was given back, however its task has ended."""
+        waiting = waiting_of(slot.request)
+        if waiting is not None and waiting.want is not None:
+            self.places.end(waiting.want.lease, began=slot.outcome != WITHDRAWN)
+
+    def _is_stale(self, now: float) -> bool:
+        keeper = self.keeper
+        if keeper is None or keeper.is_away:
+            return False
+        return now - keeper.renewed_at >= STALE_SECONDS
+
+    def _put_back(self, waiting: Waiting) -> None:
+        if waiting.want is not None:
+            self._cleared.pop(waiting.want.lease, None)
+            self.places.end(waiting.want.lease, began=False)
+        waiting.held = waiting.held._replace(received_at=waiting.received_at)
+        self.wait(waiting)
+
+    # --- what it asks for
+
+    def look(self, now: float) -> None:
+        """Ask for what could have a slot now or soon, and give back what has ended."""
+        keeper = self.keeper
+        if keeper is None:
+            return
+        wants = [want for lane in self._lanes() for want in self._wants(lane, now)]
+        changed = {w.lease for w in wants} != {w.lease for w in keeper.wants}
+        if changed or self.places.has_news:
+            keeper.wants = wants
+            keeper.ask()
+
+    def _lanes(self) -> list[Lane]:
+        """Those of which something may start."""
+        dispatcher = self._dispatcher
+        if not dispatcher.enforcing or not dispatcher.pool.is_running():
+            return []
+        lanes = [dispatcher.lanes[kind] for kind in KINDS if kind in dispatcher.lanes]
+        return [lane for lane in lanes if lane.alive and not lane.paused]
+
+    def _wants(self, lane: Lane, now: float) -> list[Want]:
+        """As many of each use as the lane may hold: a place isn't to wait for a busy worker."""
+        room = lane.credit - len(lane)
+        if room <= 0 or not lane.uncleared:
+            return []
+        asked: Counter[Sequence[str]] = Counter()
+        found = []
+        for waiting in sorted(lane.uncleared.values(), key=lambda waiting: waiting.held):
+            want = waiting.want
+            if want is None or waiting.asks_hook or self.is_paused(waiting):
+                continue
+            if asked[waiting.uses] < room and want.lease not in self.places:
+                asked[waiting.uses] += 1
+                found.append(want)
+        return found
+
+    def is_paused(self, waiting: Waiting) -> bool:
+        """Whether its queue is."""
+        keys = self._dispatcher.pausing.keys
+        return bool(keys) and internals.queue_of(waiting.held.request) in keys
+
+    # --- what is found out in any case
+
+    def tick(self, now: float) -> None:
+        """Look at everything that no event tells."""
+        if self.hooking is not None:
+            self.hooking.tick(self, now)
+        self.settle(now)
+        self.audit(now)
+
+    def audit(self, now: float) -> None:
+        """Give back the places of requests that have gone some other way, or wait for too long."""
+        if not self.places:
+            self._cleared.clear()
+            return
+        self.places.sweep()
+        lanes = self._dispatcher.lanes.values()
+        held = {one.sequence for lane in lanes if lane.alive for one in lane}
+        wanted = {waiting.want.lease for waiting in self._in_rooms() if waiting.want is not None}
+        for grant in self.places.unbegun():
+            lease = grant.want.lease
+            waiting = self._cleared.get(lease)
+            if lease in wanted:
+                continue  # granted this instant
+            if waiting is None or waiting.key not in held:
+                self._forget(lease, waiting)
+            elif now - waiting.held.received_at >= IDLE_SECONDS:
+                self.idle += 1
+                waiting.lane.take_held_before(math.inf, partial(_is, waiting))
+                self._put_back(waiting)
+
+    def _in_rooms(self) -> chain[Waiting]:
+        return chain.from_iterable(
+            list(lane.uncleared.values()) for lane in self._dispatcher.lanes.values()
+        )
+
+    def _forget(self, lease: str, waiting: Waiting | None) -> None:
+        """It is in no lane: it has a slot of which nobody told, or has ended without."""
+        self._cleared.pop(lease, None)
+        slot = waiting.held.request.__dict__.get("fair_slot") if waiting is not None else None
+        if slot is not None and slot in self._dispatcher.slots.taken:
+            self.places.begin(lease, slot)
+        else:
+            self.places.end(lease, began=False)
+
+    def give_back(self, longest_seconds: float) -> None:
+        """Return to the broker what waits here in vain, or for longer than it would bear."""
+        dispatcher, now = self._dispatcher, monotonic()
+        for kind, lane in dispatcher.lanes.items():
+            if not lane.uncleared:
+                continue
+            with dispatcher.lock:
+                before = now if lane.paused else now - longest_seconds
+                found = [
+                    one
+                    for one in lane.uncleared.values()
+                    if one.received_at < before or self.is_paused(one) or self._is_in_vain(one, now)
+                ]
+            window = dispatcher.windows[kind]
+            dispatcher.giving_back.uncleared(lane, window, found, now - longest_seconds)
+
+    def _is_in_vain(self, waiting: Waiting, now: float) -> bool:
+        """Whether only another worker may run it: in an outage this one may have no part."""
+        keeper = self.keeper
+        if keeper is None or keeper.without.isdisjoint(waiting.uses):
+            return False
+        return now - waiting.received_at >= IDLE_SECONDS
+
+    # --- over the life of a connection
+
+    def disconnect(self) -> None:
+        """The lanes hold nothing any more, or start nothing; what runs keeps its places."""
+        for grant in self.places.unbegun():
+            self._forget(grant.want.lease, self._cleared.get(grant.want.lease))
+        if self.keeper is not None and (self.keeper.wants or self.places.has_news):
+            self.keeper.wants = ()
+            self.keeper.ask()
+
+    def stop(self) -> None:
+        """The worker ends, and all that ran in it has."""
+        if self.hooking is not None:
+            self.hooking.stop()
+        if self.keeper is not None:
+            self.keeper.stop()
+
+
+def _is(waiting: Waiting, held: Held) -> bool:
+    return held.sequence == waiting.key

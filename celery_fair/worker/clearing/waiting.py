@@ -1,0 +1,81 @@
+"""One request that waits until it is cleared."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from celery_fair.resources.store import Want
+
+if TYPE_CHECKING:
+    from celery_fair.worker.lanes import Held, Lane
+
+ATTRIBUTE: Final = "fair_waiting"
+"""Of a Celery request: its `Waiting`, from its arrival to its end."""
+
+LEASE: Final = "fair_lease"
+"""Where a running task finds its lease: in ``request.delivery_info``, which no retry copies."""
+
+WANT: Final = "fair_want"
+"""The same of what the lease holds: its kind, names and tokens."""
+
+_numbers = count(1)
+
+
+class Needs(NamedTuple):
+    """What a request must have before it may take a slot."""
+
+    uses: Sequence[str]
+    tokens: int
+    asks_hook: bool
+
+
+class Waiting:
+    """A request, what it needs, and how far it has come.
+
+    It stays with its request for good: from it the end of a task is known to free a place. ``want``
+    has the lease of this try; a place that was given back is asked for anew under another, so that
+    an answer that comes too late is nobody's.
+    """
+
+    __slots__ = (
+        "asks_hook", "delays", "held", "lane", "not_before", "received_at", "said", "since",
+        "tokens", "uses", "want",
+    )  # fmt: skip
+
+    def __init__(self, lane: Lane, held: Held, needs: Needs) -> None:
+        self.lane = lane
+        self.held = held
+        self.uses, self.tokens, self.asks_hook = needs
+        """Whether the hook has yet to let it run."""
+        self.want: Want | None = None
+        self.not_before = -math.inf
+        """Until then the hook has put it off."""
+        self.delays = 0
+        self.said: dict[str, Any] | None = None
+        """The hook's last answer, as ``explain`` tells it."""
+        self.received_at = self.since = held.received_at
+
+    @property
+    def request(self) -> Any:
+        return self.held.request
+
+    @property
+    def key(self) -> int:
+        """Under which its lane has it."""
+        return self.held.sequence
+
+    def wants_anew(self, worker: str) -> None:
+        """Ask under a lease of its own from now on, if it uses anything."""
+        self.want = None
+        if self.uses:
+            lease = f"{worker}/{next(_numbers)}"
+            self.want = Want(lease, self.lane.kind, tuple(self.uses), self.tokens)
+
+
+def waiting_of(request: Any) -> Waiting | None:
+    """What is known of a request's clearance; None of one that needs none."""
+    found: Waiting | None = request.__dict__.get(ATTRIBUTE)
+    return found
