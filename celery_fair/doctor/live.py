@@ -20,6 +20,7 @@ from celery_fair.doctor.plain import celery_findings
 from celery_fair.doctor.redis import redis_findings
 from celery_fair.doctor.replies import Replies
 from celery_fair.doctor.reserves import reserve_findings
+from celery_fair.doctor.resources import shared_findings
 from celery_fair.doctor.results import result_findings
 from celery_fair.doctor.runs import run_findings
 from celery_fair.doctor.stranded import kind_findings, stranded_findings
@@ -53,6 +54,7 @@ CHECKS: Final[dict[str, Check]] = {
     "tasks that come back": loss_findings,
     "tasks that wait for their children": inversion_findings,
     "results": result_findings,
+    "what workers share": shared_findings,
     "clocks": clock_findings,
     "Redis": redis_findings,
 }

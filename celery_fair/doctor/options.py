@@ -54,9 +54,10 @@ NARROWED: Final = rule(
 NO_STATE: Final = rule(
     "F021",
     "error",
-    "nowhere to keep what deduplication or jobs need",
-    why="deduplicate_seconds and job tasks need a Redis that all publishers and workers share.",
-    cure="Set state_url, as in 'redis://host:6379/1', or take deduplicate_seconds out.",
+    "nowhere to keep what deduplication, jobs or resources need",
+    why="deduplicate_seconds, job tasks and resources need a Redis that all publishers and workers "
+    "share.",
+    cure="Set state_url, as in 'redis://host:6379/1', or take out what needs it.",
 )
 
 #: Backends that keep nothing, or whose results go away by themselves.

@@ -13,6 +13,7 @@ from celery_fair.doctor.options import option_findings
 from celery_fair.doctor.patience import patience_findings
 from celery_fair.doctor.priorities import priority_findings
 from celery_fair.doctor.queues import queue_findings
+from celery_fair.doctor.resources import use_findings
 from celery_fair.doctor.tasks import task_findings
 from celery_fair.doctor.timeouts import timeout_findings
 from celery_fair.errors import SettingsError
@@ -79,6 +80,7 @@ CHECKS: Final[dict[str, Callable[[Fair], Iterator[Finding]]]] = {
     "the broker's patience": patience_findings,
     "queues": queue_findings,
     "timeouts": timeout_findings,
+    "resources": use_findings,
     "priorities": priority_findings,
     "Celery's own options": option_findings,
 }

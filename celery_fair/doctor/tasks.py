@@ -80,7 +80,7 @@ def own_tasks(app: Any) -> dict[str, Any]:
 
 
 def needs_state(fair: Fair) -> list[str]:
-    """What of the app keeps its state in a Redis: jobs, and requests that are deduplicated."""
+    """What of the app keeps its state in a Redis: jobs, deduplicated requests, resources."""
     tasks = own_tasks(fair.app).values()
     needs = []
     if any(way_of(task) for task in tasks) and not fair.app.conf.task_always_eager:
@@ -89,6 +89,8 @@ def needs_state(fair: Fair) -> list[str]:
         getattr(task, "fair_deduplicate_seconds", None) for task in tasks
     ):
         needs.append("deduplicate_seconds")
+    if fair.resources.is_set:
+        needs.append("resources")
     return needs
 
 
