@@ -181,16 +181,71 @@ GATE = [
     ),
 ]  # fmt: skip
 
+SHARED = [
+    Panel(
+        "Engine behind the tasks: pressure",
+        "How much waits in it, 1 being as much as is fine, as workers with a load probe see it. "
+        "Over 1 batch gives way.",
+        "short",
+        {"highest": "max(celery_fair_engine_pressure{$w})",
+         "mean": "avg(celery_fair_engine_pressure{$w})"},
+    ),
+    Panel(
+        "Workers that the engine holds back",
+        "Batch has what is left of its share there. Unknown: the load probe gives no answer.",
+        "short",
+        {"engine queues": "sum(celery_fair_engine_queueing{$w})",
+         "unknown": "sum(celery_fair_engine_unknown{$w})"},
+    ),
+    Panel(
+        "Resources: tasks that run, of all places",
+        "In all workers together, by kind.",
+        "short",
+        {"{{resource}}: {{kind}}":
+            "max by (resource, kind) (celery_fair_resource_running_tasks{$w})",
+         "{{resource}}: places": "max by (resource) (celery_fair_resource_places{$w})"},
+    ),
+    Panel(
+        "Resources: tasks that wait for one",
+        "Held by workers, for a place or a part of a budget.",
+        "short",
+        {"{{resource}}: {{kind}}":
+            "max by (resource, kind) (celery_fair_resource_waiting_tasks{$w}) > 0"},
+    ),
+    Panel(
+        "Budgets: what is left now",
+        "Requests and tokens. Under 0 more was used than estimated, and all wait.",
+        "short",
+        {"{{resource}}: requests": "max by (resource) (celery_fair_resource_requests_left{$w})",
+         "{{resource}}: tokens": "max by (resource) (celery_fair_resource_tokens_left{$w})"},
+        goes_below_0=True,
+    ),
+    Panel(
+        "How much longer batch gets none of a resource",
+        "It has refused requests (429), with or without a Retry-After.",
+        "s",
+        {"{{resource}}": "max by (resource) (celery_fair_resource_slowed_seconds{$w})"},
+    ),
+    Panel(
+        "Resources that have refused (429)",
+        "The part of its places and budgets that each gets; it comes back by and by.",
+        "percentunit",
+        {"{{resource}}": "min by (resource) (celery_fair_resource_rate_ratio{$w})"},
+    ),
+]  # fmt: skip
+
 HEALTH = [
     Panel(
         "Workers that can't see",
         "Blind: nobody can say whether interactive tasks wait at the broker. Without sensor: the "
-        "broker's counts can't be read. Alone: the rest of the fleet isn't heard of.",
+        "broker's counts can't be read. Alone: the rest of the fleet isn't heard of. Resources "
+        "unknown: what workers share can't be asked.",
         "short",
         {
             "blind": "sum(celery_fair_gate_blind{$w})",
             "without sensor": "count(celery_fair_sensor_available{$w} == 0) or vector(0)",
             "alone": "count(celery_fair_fleet_in_sight{$w} == 0) or vector(0)",
+            "resources unknown": "sum(celery_fair_resources_unknown{$w})",
         },
     ),
     Panel(
@@ -210,13 +265,16 @@ HEALTH = [
     Panel(
         "What should not happen",
         "In the interval: slots freed by the audit, messages whose header can't be read, observers "
-        "that raised, clocks that can't be right, batch retries put off or refused.",
+        "that raised, clocks that can't be right, load probes that failed, batch retries put off "
+        "or refused.",
         "short",
         {
             "audit corrections": "sum(increase(celery_fair_audit_corrections_total{$w}[$rate]))",
             "unreadable headers": "sum(increase(celery_fair_headers_unreadable_total{$w}[$rate]))",
             "failed observers": "sum(increase(celery_fair_observer_failures_total{$w}[$rate]))",
             "clock skew": "sum(increase(celery_fair_clock_skew_clamps_total{$w}[$rate]))",
+            "failed load probes":
+                "sum(increase(celery_fair_engine_probe_failures_total{$w}[$rate]))",
             "retries delayed": "sum(increase(celery_fair_batch_retries_delayed_total{$w}[$rate]))",
             "retries refused": "sum(increase(celery_fair_batch_retries_refused_total{$w}[$rate]))",
         },
@@ -285,6 +343,7 @@ TASKS = [
 ROWS = {
     "Do people wait? Does batch progress? Who holds the slots?": FIRST,
     "The gate, and what waits": GATE,
+    "What workers share: the engine, resources": SHARED,
     "Sensor and health": HEALTH,
     "By task": TASKS,
 }

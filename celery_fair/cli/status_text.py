@@ -13,6 +13,7 @@ from rich.text import Text
 import celery_fair
 from celery_fair.cli.overview import Answers, total
 from celery_fair.cli.rows import sentence
+from celery_fair.cli.status_shared import engine_lines, resource_lines
 from celery_fair.cli.words import ago, count, duration, gate_reason, percent, plural
 from celery_fair.observe.steering import stops
 from celery_fair.policy.kinds import KINDS
@@ -32,6 +33,7 @@ def show(
     everything = total(answers.reports)
     if len(answers.reports) > 1:
         _total(console, everything, now)
+    _resources(console, everything["resources"])
     for note in notes(answers, everything, configured):
         sentence(console, f"! {note}", "yellow")
 
@@ -53,6 +55,8 @@ def _worker(console: Console, node: str, report: Mapping[str, Any], now: float) 
     _indented(console, line)
     for words, since in stops(report):
         _warned(console, f"{words}, {ago(since, now)}")
+    for words, style in engine_lines(report):
+        sentence(console, words, style, indent=2)
     _kinds(console, report["kinds"])
     _share(console, report, now)
 
@@ -66,6 +70,17 @@ def _total(console: Console, everything: Mapping[str, Any], now: float) -> None:
         _warned(console, f"{words} in {workers} of {plural(everything['workers'], 'worker')}")
     _kinds(console, everything["kinds"], bound="≤ ")
     _share(console, everything, now)
+
+
+def _resources(console: Console, resources: Mapping[str, Any]) -> None:
+    """What all workers share: once, as it is the same from each of them."""
+    lines = list(resource_lines(resources))
+    if lines:
+        console.print(Text("Resources of all workers", style="bold"))
+    for words, style in lines:
+        sentence(console, words, style, indent=2)
+    if lines:
+        console.print()
 
 
 def _kinds(console: Console, kinds: Mapping[str, Any], bound: str = "") -> None:

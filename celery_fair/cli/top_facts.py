@@ -115,6 +115,40 @@ class _Steering(_Part):
     not_in_force: Plain | None = None
 
 
+class _Engine(_Part):
+    probed: bool = False
+    pressure: Number | None = None
+    detail: Plain = ""
+    queueing: bool = False
+    unknown: bool = False
+    age_seconds: Number | None = None
+    failing: Plain = ""
+
+
+class _ByKind(_Part):
+    interactive: Count = 0
+    batch: Count = 0
+
+
+class _Resource(_Part):
+    name: Plain
+    max_running: Count | None = None
+    running: _ByKind = _ByKind()
+    waiting: _ByKind = _ByKind()
+    requests_left: Number | None = None
+    tokens_left: Number | None = None
+    rate: Number = 1.0
+    slowed_seconds: Number = 0.0
+
+
+class _Resources(_Part):
+    set: bool = False
+    unknown: bool = False
+    age_seconds: Number | None = None
+    of: list[_Resource] = []
+    left_out: Count = 0
+
+
 class _Facts(_Part):
     version: Plain
     mode: Plain
@@ -125,6 +159,8 @@ class _Facts(_Part):
     last_batch_start: Number | None
     kinds: _Kinds
     steering: _Steering = _Steering()
+    engine: _Engine = _Engine()
+    resources: _Resources = _Resources()
 
 
 def checked(facts: Mapping[str, Any]) -> dict[str, Any] | None:

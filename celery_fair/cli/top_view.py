@@ -9,6 +9,7 @@ from typing import Any, Final
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.text import Text
 
+from celery_fair.cli.status_shared import ODD, engine_lines, resource_lines
 from celery_fair.cli.top_signs import InAscii, slots_of, sparkline, strip
 from celery_fair.cli.top_waits import CELL_SECONDS
 from celery_fair.cli.top_watch import Picture
@@ -72,6 +73,7 @@ def _total(picture: Picture, everything: Mapping[str, Any], width: int) -> list[
         *_lanes(picture, everything, width),
         *_slots(everything, width),
         _share(picture, everything),
+        *_shared(everything),
         *_idle(picture),
     ]
 
@@ -81,6 +83,7 @@ COLUMNS: Final = {"running": 7, "held": 5, "ready": 9, "ETA": 5, "limited": 7, "
 for its time (ETA) or its rate (limited)."""
 NAME: Final = 11
 GAPS: Final = 7
+MOST_SHARED: Final = 6
 LONGEST: Final = 36
 """Characters of a sparkline: six minutes."""
 
@@ -142,6 +145,17 @@ def _share(picture: Picture, everything: Mapping[str, Any]) -> RenderableType:
         f"{'batch share':<{NAME}} received {received}, guaranteed {percent(share['guaranteed'])}; "
         f"last start {ago(everything['last_batch_start'], picture.at)}"
     )
+
+
+def _shared(everything: Mapping[str, Any]) -> Iterator[RenderableType]:
+    """The engine behind the tasks and what all workers share, where that is set."""
+    for label, lines in (
+        ("engine", engine_lines(everything)),
+        ("resources", resource_lines(everything["resources"])),
+    ):
+        for words, style in list(lines)[:MOST_SHARED]:
+            yield line(f"{label:<{NAME}} ", (words, "yellow" if style == ODD else ""))
+            label = ""
 
 
 def _idle(picture: Picture) -> Iterator[RenderableType]:

@@ -87,6 +87,7 @@ def collect(scheduler: Scheduler, *, quantiles: bool = True) -> dict[str, Any]:
             "owed": view.batch_owed,
         },
         "engine": engine_facts(scheduler, view, now),
+        "resources": scheduler.resource_views.report(now),
         "fleet": {
             "workers": view.fleet_workers,
             "slots": view.fleet_slots,

@@ -194,6 +194,24 @@ def queues(source: Source) -> Samples:
             yield (kind, label(queue)), number(count)
 
 
+def of_resources(name: str) -> Reader:
+    """One number of each resource that has it."""
+    return lambda source: [
+        ((label(one["name"]),), number(one[name]))
+        for one in source.facts["resources"]["of"]
+        if one[name] is not None
+    ]
+
+
+def of_resources_by_kind(name: str) -> Reader:
+    """Numbers by resource and kind."""
+    return lambda source: [
+        ((label(one["name"]), kind), number(one[name][kind]))
+        for one in source.facts["resources"]["of"]
+        for kind in KINDS
+    ]
+
+
 def task_outcomes(source: Source) -> Samples:
     """How tasks ended, by name; of the ways to end the two that a rate of errors is made of."""
     for (kind, name), task in _tasks(source).items():

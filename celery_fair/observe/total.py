@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from celery_fair.observe.resources import newest
 from celery_fair.observe.steering import stops
 from celery_fair.policy.kinds import KINDS
 
@@ -35,9 +36,17 @@ def total(reports: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         "last_batch_start": max(starts, default=None),
         "ended_by_pool": _ended(every),
         "stops": Counter(words for report in every for words, _ in stops(report)),
+        "engine": _fullest(every),
+        "resources": newest(reports),
         "versions": sorted({report["version"] for report in every}),
         "kinds": {kind: _kind([report["kinds"][kind] for report in every]) for kind in KINDS},
     }
+
+
+def _fullest(reports: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The engine as it looks to who sees most waiting in it; each worker asks for itself."""
+    probed = [one for report in reports if (one := report.get("engine") or {}).get("probed")]
+    return max(probed, key=lambda one: one["pressure"] or 0.0, default={"probed": False})
 
 
 def _ended(reports: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -38,6 +38,7 @@ from celery_fair.worker.lanes import Lane
 from celery_fair.worker.measuring import Measuring
 from celery_fair.worker.pools import adapt
 from celery_fair.worker.pulling import Puller, Pulling
+from celery_fair.worker.resource_views import ResourceViews
 from celery_fair.worker.steering import Steering
 from celery_fair.worker.steering.applying import check
 from celery_fair.worker.switching import Switching
@@ -65,6 +66,7 @@ class Scheduler:
         self.pool = adapt(c.pool)
         self.policy = self._make_policy(c)
         self.engine = Probing.of(self.settings)
+        self.resource_views = ResourceViews.of(fair)
         self.dispatcher = Dispatcher(
             self.policy, self.pool, c.on_task_request, self._call_later, fair.kind_of_queue
         )
@@ -144,6 +146,7 @@ class Scheduler:
         c = self.c
         if self.engine is not None:
             self.engine.start()
+        self.resource_views.start()
         self.holding.connect()
         self.dispatcher.watch_runs(self.holding.patience_seconds, self.holding.ran)
         pulling = self.switching.connect()
@@ -209,6 +212,7 @@ class Scheduler:
         self.fair.runs.close()
         self.inline.close()
         self.steering.stop()
+        self.resource_views.stop()
         if self.engine is not None:
             self.engine.stop()
         self.drops.close()

@@ -24,6 +24,7 @@ MOST: Final = 1_000_000
 WHY_IDLE: Final = {
     "reserve": "kept for the next interactive task, while batch waits",
     "protected": "batch has what it may while the gate protects interactive tasks",
+    "engine": "batch has what is left of its share while the engine behind the tasks queues",
     "ceiling": "a kind has all the slots that its ceiling allows",
     "joining": "a worker has just started, and listens to the fleet before it runs batch",
     "paused": "all that waits is of a kind that somebody has paused",

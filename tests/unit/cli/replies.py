@@ -67,6 +67,7 @@ def report(interactive=None, batch=None, **changes) -> dict[str, Any]:
         "clock_skew_clamps": 0,
         "share": {"guaranteed": 0.2, "received": 0.5, "debt_seconds": 0.0, "owed": False},
         "fleet": {"workers": 1, "slots": 8},
+        "engine": {"probed": False},
         "last_batch_start": NOW - 3,
         "settings": {},
         "kinds": {

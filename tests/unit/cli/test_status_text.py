@@ -10,6 +10,7 @@ from rich.console import Console
 from celery_fair.cli.overview import Answers
 from celery_fair.cli.status_text import show
 from tests.unit.cli.replies import NOW, kind, report, wait
+from tests.unit.observe.workers import resource
 
 CONFIGURED = {"interactive": ("celery",), "batch": ("celery.batch",)}
 
@@ -48,6 +49,57 @@ def test_each_kind_has_what_runs_what_waits_and_how_long():
     # A number's no-break space splits like any other.
     expected = ["batch", "5", "2", "1", "234", "4", "ms", "1.2", "s", "75", "s"]
     assert line_with("batch", shown({"w1": report(batch=busy)})) == expected
+
+
+def engine(**changes):
+    return {
+        "probed": True, "pressure": 0.5, "detail": "4 requests wait in it", "queueing": False,
+        "unknown": False, "age_seconds": 0.4, "failing": "", "failures": 0, **changes,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("said", "line"),
+    [
+        (engine(), "engine at 0.5 of what is fine (4 requests wait in it)\n"),
+        (
+            engine(pressure=1.5, queueing=True),
+            "engine at 1.5 of what is fine (4 requests wait in it): batch gives way",
+        ),
+        (
+            engine(unknown=True, pressure=None, failing="OSError: x", age_seconds=61),
+            "the load probe gives no answer (OSError: x); its last one: 61 s ago",
+        ),
+        (engine(unknown=True, pressure=None, age_seconds=None), "no answer; its last one: never"),
+    ],
+)
+def test_an_engine_that_is_probed_has_its_line(said, line):
+    assert line in shown({"w1": report(engine=said)}, width=200)
+    assert "engine" not in shown({"w1": report()})
+
+
+def resources(*of, **changes):
+    return {"set": True, "unknown": False, "age_seconds": 1.0, "of": of, "left_out": 0, **changes}
+
+
+def test_resources_are_shown_once_from_the_youngest_look():
+    busy = resource(waiting={"interactive": 2, "batch": 1200}, slowed_seconds=0.0, rate=1.0)
+    old = resources(resource(max_running=99), age_seconds=9.0)
+    text = shown({"w1": report(resources=old), "w2": report(resources=resources(busy))}, width=200)
+    assert text.count("Resources of all workers") == 1
+    said = "openai: 3 of 8 running (3 batch), 1 202 wait; -12 tokens left now\n"
+    assert said in text.replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_a_resource_that_refused_is_said_to_be_slowed():
+    text = shown({"w1": report(resources=resources(resource(tokens_left=None)))}, width=200)
+    assert "openai: 3 of 8 running (3 batch); slowed to 50 %; none for batch for 4.0 s" in text
+
+
+def test_a_store_that_can_not_be_asked_is_said_and_nothing_set_says_nothing():
+    away = resources(unknown=True, age_seconds=60.0)
+    assert "resources can't be asked; last answer 60 s ago" in shown({"w1": report(resources=away)})
+    assert "esources" not in shown({"w1": report()})
 
 
 def test_a_backlog_that_could_not_be_read_is_unknown():

@@ -13,12 +13,13 @@ from celery_fair.observe.metrics import EXPORTER, METRICS, UNREAD, documented
 from celery_fair.observe.reading import OTHER, label
 from celery_fair.policy.gate import CAUSES
 from celery_fair.policy.idle import Idle
-from tests.unit.observe.workers import facts, histogram, kind, source, task
+from tests.unit.observe.workers import facts, histogram, kind, resource, source, task
 
 KINDS = ("interactive", "batch")
 PARTS = ("ready", "held", "rate_limited", "scheduled")
 LABELS = {
-    "worker", "kind", "task", "outcome", "mode", "cause", "reason", "part", "queue", "version",
+    "worker", "kind", "resource", "task", "outcome", "mode", "cause", "reason", "part", "queue",
+    "version",
 }  # fmt: skip
 
 
@@ -79,6 +80,7 @@ def test_every_metric_is_documented_with_all_its_labels():
           for name in ("audit_corrections_total", "sensor_failures_total", "batch_owed",
                        "batch_last_start_timestamp_seconds", "gate_protected", "gate_blind",
                        "engine_queueing", "engine_unknown", "engine_probe_failures_total",
+                       "resources_unknown",
                        "clock_skew_clamps_total", "headers_missing_total",
                        "headers_unreadable_total", "observer_failures_total",
                        "batch_retries_delayed_total", "batch_retries_refused_total",
@@ -94,6 +96,7 @@ def test_every_metric_of_a_new_worker_can_be_read():
     for metric in METRICS:
         found = list(metric.read(source(task("t", succeeded=1))))
         unknown = metric.name.endswith(("share_received_ratio", "engine_pressure"))
+        unknown = unknown or "resource" in metric.labels
         assert found or unknown, metric.name
 
 
@@ -108,6 +111,14 @@ def test_the_pressure_of_an_engine_is_told_where_a_probe_answers():
     engine = {**facts()["engine"], "pressure": 1.5, "queueing": True}
     assert read("engine_pressure", source(engine=engine)) == {(): 1.5}
     assert read("engine_queueing", source(engine=engine)) == {(): 1.0}
+
+
+def test_a_resource_has_what_it_bounds():
+    found = source(resources={**facts()["resources"], "of": [resource(), resource("gpu")]})
+    assert read("resource_places", found) == {("openai",): 8, ("gpu",): 8}
+    assert read("resource_running_tasks", found)["openai", "batch"] == 3
+    assert read("resource_requests_left", found) == {}
+    assert read("resource_tokens_left", found)["openai",] == -12.5
 
 
 # Figures

@@ -17,7 +17,7 @@ from celery_fair.observe.prometheus import Endpoint, FairCollector, registry_of
 from celery_fair.observe.reading import Source
 from tests.brokers.process import free_port
 from tests.brokers.waiting import wait_until
-from tests.unit.observe.workers import facts, histogram, kind, source, task
+from tests.unit.observe.workers import facts, histogram, kind, resource, source, task
 
 REACH = Reach(connected=True, unreadable=2, lost=1, last_seen={"w1": 1_800_000_000.5})
 
@@ -48,7 +48,10 @@ def names(found):
 def test_a_scrape_has_every_series_of_the_table_and_no_other():
     share = {**facts()["share"], "received": 0.2}
     engine = {**facts()["engine"], "pressure": 0.5}
-    found = scraped({"w1": source(task("t", succeeded=1), share=share, engine=engine)}, REACH)
+    openai = {**resource(), "requests_left": 5.0}
+    resources = {**facts()["resources"], "of": [openai]}
+    more = {"share": share, "engine": engine, "resources": resources}
+    found = scraped({"w1": source(task("t", succeeded=1), **more)}, REACH)
     table = {name for metric in (*METRICS, UNREAD, *EXPORTER) for name in metric.series}
     assert names(found) == table
 

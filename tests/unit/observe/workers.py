@@ -57,6 +57,7 @@ def facts(interactive: Any = None, batch: Any = None, **changes: Any) -> dict[st
         "fleet": {"workers": 1, "slots": 8, "in_sight": True},
         "engine": {"probed": False, "pressure": None, "detail": "", "queueing": False,
                    "unknown": False, "age_seconds": None, "failing": "", "failures": 0},
+        "resources": {"set": False, "unknown": False, "age_seconds": None, "of": [], "left_out": 0},
         "last_batch_start": None,
         "sensor": {"available": True, "reads": 0, "failures": 0, "latency_seconds": 0.0},
         "clock_skew_clamps": 0,
@@ -71,6 +72,14 @@ def facts(interactive: Any = None, batch: Any = None, **changes: Any) -> dict[st
         "kinds": {"interactive": interactive or kind("celery"),
                   "batch": batch or kind("celery.batch")},
         **changes,
+    }  # fmt: skip
+
+
+def resource(name: str = "openai", **changes: Any) -> dict[str, Any]:
+    kinds = {"interactive": 0, "batch": 0}
+    return {
+        "name": name, "max_running": 8, "running": {**kinds, "batch": 3}, "waiting": kinds,
+        "requests_left": None, "tokens_left": -12.5, "rate": 0.5, "slowed_seconds": 4.0, **changes,
     }  # fmt: skip
 
 

@@ -1,0 +1,71 @@
+"""What `fair status` and `fair top` say of the engine behind the tasks, and of resources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from celery_fair.cli.explain_words import safe
+from celery_fair.cli.words import count, duration, percent, plural
+
+WELL = "dim"
+ODD = "yellow"
+
+
+def engine_lines(report: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """A line and how it looks; none without a probe."""
+    engine = report.get("engine") or {}
+    if not engine.get("probed"):
+        return
+    if engine["unknown"]:
+        why = f" ({safe(engine['failing'])})" if engine["failing"] else ""
+        since = engine["age_seconds"]
+        heard = "never" if since is None else f"{duration(since)} ago"
+        yield f"the load probe gives no answer{why}; its last one: {heard}", ODD
+        return
+    if engine["pressure"] is None:  # it has just begun
+        return
+    detail = f" ({safe(engine['detail'])})" if engine["detail"] else ""
+    line = f"engine at {engine['pressure']:.2g} of what is fine{detail}"
+    yield (f"{line}: batch gives way", ODD) if engine["queueing"] else (line, WELL)
+
+
+def resource_lines(resources: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """A line a resource; none where nothing is set."""
+    if not resources["set"]:
+        return
+    if resources["unknown"]:
+        heard = resources["age_seconds"]
+        if heard is not None:
+            yield f"resources can't be asked; last answer {duration(heard)} ago", ODD
+        return
+    for one in resources["of"]:
+        slow = one["rate"] < 1.0 or one["slowed_seconds"] > 0
+        yield resource_line(one), ODD if slow or _is_short(one) else WELL
+    if resources["left_out"]:
+        yield f"and {plural(resources['left_out'], 'resource')} more", WELL
+
+
+def resource_line(one: Mapping[str, Any]) -> str:
+    """``openai: 8 of 8 running (5 interactive, 3 batch), 12 wait; 4 000 tokens left``."""
+    running, waiting = one["running"], one["waiting"]
+    total = sum(running.values())
+    of = "" if one["max_running"] is None else f" of {one['max_running']}"
+    by_kind = ", ".join(f"{number} {kind}" for kind, number in running.items() if number)
+    line = f"{safe(one['name'])}: {total}{of} running"
+    line += f" ({by_kind})" if by_kind else ""
+    if sum(waiting.values()):
+        line += f", {count(sum(waiting.values()))} wait"
+    for budget in ("requests", "tokens"):
+        left = one[f"{budget}_left"]
+        if left is not None:
+            line += f"; {count(int(left))} {budget} left now"
+    if one["rate"] < 1.0:
+        line += f"; slowed to {percent(one['rate'])}"
+    if one["slowed_seconds"] > 0:
+        line += f"; none for batch for {duration(one['slowed_seconds'])}"
+    return line
+
+
+def _is_short(one: Mapping[str, Any]) -> bool:
+    return any((one[f"{budget}_left"] or 0.0) < 0 for budget in ("requests", "tokens"))
