@@ -19,6 +19,7 @@ METHOD_FRAME = b"\x01"
 
 USER = PASSWORD = "guest"
 VHOST_BATCH = 40
+DEFINITIONS = "definitions.json"
 
 # Distributions put a wrapper on the PATH that changes the user or insists on the system's node.
 SCRIPT_FOLDERS = ("/usr/lib/rabbitmq/bin", "/opt/homebrew/sbin", "/usr/local/sbin")
@@ -54,7 +55,7 @@ class RabbitMQServer(ChildProcess):
         self._made = 0
         self._conf = {
             "disk_free_limit.absolute": "50MB",
-            "load_definitions": folder / "definitions.json",
+            "load_definitions": folder / DEFINITIONS,
             **(config or {}),
         }
         env = _environment(folder, self.port)
@@ -95,7 +96,9 @@ class RabbitMQServer(ChildProcess):
     def new_vhost(self) -> str:
         """An empty virtual host that no one has used before."""
         if not self._vhosts:
-            self.ctl("import_definitions", str(self._write_definitions()))
+            names = self._write_definitions()
+            self.ctl("import_definitions", str(self.folder / DEFINITIONS))
+            self._vhosts = names
         return self._vhosts.pop(0)
 
     def queues(self, vhost: str = "/", *columns: str) -> list[list[str]]:
@@ -109,15 +112,14 @@ class RabbitMQServer(ChildProcess):
         (self.folder / "enabled_plugins").write_text("[].")
         conf = "".join(f"{key} = {value}\n" for key, value in self._conf.items())
         (self.folder / "rabbitmq.conf").write_text(conf)
-        self._write_definitions()
+        self._vhosts = self._write_definitions()
 
-    def _write_definitions(self) -> Path:
+    def _write_definitions(self) -> list[str]:
+        """Write the definitions of new virtual hosts, which are there once the server has them."""
         names = [f"t{self._made + number}" for number in range(VHOST_BATCH)]
         self._made += VHOST_BATCH
-        self._vhosts += names
-        path = self.folder / "definitions.json"
-        path.write_text(json.dumps(_definitions(["/", *names])))
-        return path
+        (self.folder / DEFINITIONS).write_text(json.dumps(_definitions(["/", *names])))
+        return names
 
     def is_ready(self) -> bool:
         """Whether the server greets a client: it listens only when its definitions are loaded.
