@@ -30,7 +30,7 @@ from celery_fair.worker.slots import Slot
 
 if TYPE_CHECKING:
     from celery_fair.worker.clearing.hooking import Hooking
-    from celery_fair.worker.clearing.keeper import Keeper  # type: ignore[import-not-found]
+    from celery_fair.worker.clearing.keeper import Keeper
     from celery_fair.worker.dispatcher import Dispatcher
 
 logger = logging.getLogger(__name__)

@@ -1,0 +1,394 @@
+"""What needs a place waits for it in no slot, and whatever ends it gives the place back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from time import monotonic
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from celery_fair.errors import StateAway
+from celery_fair.policy import Policy, PolicySettings
+from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS
+from celery_fair.resources.memory_store import MemoryStore
+from celery_fair.resources.rules import Resource
+from celery_fair.resources.store import LEASE_SECONDS, Want
+from celery_fair.worker import internals
+from celery_fair.worker.clearing import clearing as module
+from celery_fair.worker.clearing.clearing import IDLE_SECONDS, Clearing
+from celery_fair.worker.clearing.keeper import Keeper
+from celery_fair.worker.clearing.outage import Line, Outage
+from celery_fair.worker.clearing.places import Places
+from celery_fair.worker.clearing.pulse import Pulse
+from celery_fair.worker.clearing.waiting import LEASE, waiting_of
+from celery_fair.worker.dispatcher import Dispatcher
+from celery_fair.worker.lanes import ROOM_LIMIT, Lane
+from celery_fair.worker.pools import Pool
+from celery_fair.worker.windows import Window
+from tests.unit.worker.received import Received, received
+
+RULES = {"openai": Resource("openai", 2), "gpu": Resource("gpu", 1)}
+ALONE = Line(0, 4, 4)
+
+
+class Request(Received):
+    """Each is itself alone, as Celery's are."""
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+
+class FlakyStore(MemoryStore):
+    """Can be away; and it remembers what it was told."""
+
+    away = False
+    turns = 0
+
+    def turn(self, *args: Any) -> Any:
+        self.turns += 1
+        if self.away:
+            raise StateAway
+        return super().turn(*args)
+
+
+class Site:
+    """One worker's dispatcher and what clears for it, with no thread and no broker."""
+
+    def __init__(self, store: FlakyStore, name: str = "w1", slots: int = 4) -> None:
+        now = monotonic()
+        policy = Policy(PolicySettings(reserve=0), slots=slots, now=now)
+        pool = SimpleNamespace(num_processes=slots, _state=1, RUN=1)
+        self.ran: list[Any] = []
+        self.dispatcher = Dispatcher(
+            policy, Pool(pool), self.ran.append, lambda seconds, call: None, lambda queue: BATCH
+        )
+        slots_taken = self.dispatcher.slots.taken
+        self.line = ALONE
+        self.keeper = Keeper(
+            name,
+            lambda: store,
+            Places(slots_taken.__contains__),
+            lambda held: Outage(RULES, lambda: self.line, held, monotonic),
+            lambda: None,
+            Pulse(),
+            SimpleNamespace(open=lambda: None, close=lambda: None),
+        )
+        self.keeper._begin = lambda: None
+        self.clearing = self.dispatcher.clearing = Clearing(
+            self.dispatcher, uses=self._uses, keeper=self.keeper
+        )
+        self.connect()
+
+    def _uses(self, kind: str, name: str, header: Any) -> tuple[Sequence[str], int] | None:
+        uses = name.partition(":")[2]
+        return ((uses,), 0) if uses else None
+
+    def connect(self) -> None:
+        lanes = {kind: Lane(kind, monotonic(), 100) for kind in KINDS}
+        windows = {kind: Window(lane, None) for kind, lane in lanes.items()}
+        self.dispatcher.connect(lanes, windows)
+
+    def give(self, name: str = "a:openai", kind: str = INTERACTIVE, waits: float = 0.0) -> Any:
+        published = time.time() - 30.0 + waits
+        lane = self.dispatcher.lanes[kind]
+        request = Request(**vars(received(lane, {"fair": f"{kind} {published!r}"})))
+        request.task = SimpleNamespace(name=name, acks_late=False)
+        request.delivery_info = {"routing_key": "celery"}
+        self.dispatcher.on_task_request(request)
+        return request
+
+    def turn(self) -> None:
+        """What the keeper's thread would do now, and the loop after it."""
+        self.keeper.turn()
+        self.dispatcher.pump()
+
+    def end(self, request: Any) -> None:
+        request.fair_slot.release()
+        self.dispatcher.pump()
+
+    @property
+    def waiting(self) -> int:
+        return sum(len(lane.uncleared) for lane in self.dispatcher.lanes.values())
+
+
+@pytest.fixture(autouse=True)
+def books(monkeypatch) -> None:
+    monkeypatch.setattr(internals, "is_running", lambda pool: True)
+    monkeypatch.setattr(internals, "forget_request", lambda request: None)
+
+
+@pytest.fixture
+def store() -> FlakyStore:
+    return FlakyStore(RULES)
+
+
+@pytest.fixture
+def site(store) -> Site:
+    return Site(store)
+
+
+def running(store: MemoryStore) -> int:
+    return len(store.leases)
+
+
+# who waits, and where
+
+
+def test_what_uses_nothing_takes_its_slot_at_once_and_nobody_is_asked(site, store):
+    request = site.give("a")
+    assert site.ran == [request]
+    assert (site.waiting, store.turns) == (0, 0)
+    assert waiting_of(request) is None
+
+
+def test_what_uses_something_waits_without_a_slot_until_it_is_granted(site):
+    request = site.give()
+    assert site.ran == []
+    assert site.waiting == 1
+    site.turn()
+    assert site.ran == [request]
+    assert site.waiting == 0
+    assert request.delivery_info[LEASE].startswith("w1/")
+
+
+def test_those_beyond_the_limit_wait_and_stand_in_nobodys_way(site):
+    first = [site.give() for _ in range(4)]
+    site.turn()
+    other, free = site.give("b:gpu"), site.give("c")
+    site.turn()
+    assert site.ran == [*first[:2], free, other]
+    site.end(first[0])
+    site.turn()
+    assert site.ran[-1] is first[2]
+
+
+def test_the_first_published_is_the_first_to_be_granted(site):
+    late, early = site.give(waits=5.0), site.give()
+    site.give(waits=1.0)
+    site.turn()
+    assert site.ran[0] is early
+    assert late not in site.ran
+
+
+def test_a_full_room_takes_no_more_and_is_no_wait_for_a_slot(site):
+    for _ in range(ROOM_LIMIT):
+        site.give("b:gpu")
+    lane = site.dispatcher.lanes[INTERACTIVE]
+    assert lane.room() <= 0 < lane.credit
+    assert lane.waiting == 0
+    assert lane.is_empty(monotonic(), 0.005)  # so that batch isn't kept waiting for it
+
+
+def test_no_more_is_asked_for_than_could_have_a_slot(store):
+    site = Site(store, slots=1)
+    for _ in range(3):
+        site.give()
+    assert len(site.keeper.wants) == 1
+    site.turn()
+    assert (len(site.ran), len(site.keeper.wants)) == (1, 0)
+    site.end(site.ran[0])
+    assert len(site.keeper.wants) == 1
+
+
+# however it ends
+
+
+def test_an_ended_task_gives_its_place_back_once(site, store):
+    request = site.give()
+    site.turn()
+    assert running(store) == 1
+    site.end(request)
+    site.end(request)
+    site.turn()
+    assert running(store) == 0
+    assert len(site.keeper.places) == 0
+
+
+def test_a_lost_connection_gives_back_what_was_held_and_keeps_what_runs(site, store):
+    site.give()
+    site.turn()
+    site.dispatcher.policy.resize(1, monotonic())  # no slot for the next
+    site.give()
+    site.keeper.wants = [next(iter(site.dispatcher.lanes[INTERACTIVE].uncleared.values())).want]
+    site.turn()
+    assert running(store) == 2
+    site.dispatcher.disconnect()
+    site.connect()
+    site.turn()
+    assert running(store) == 1
+    assert len(site.ran) == 1
+
+
+def test_a_place_that_finds_no_slot_is_given_back_and_its_task_waits_again(site, store):
+    site.dispatcher.policy.resize(0, monotonic())
+    request = site.give()
+    waiting = waiting_of(request)
+    site.keeper.wants = [waiting.want]
+    site.keeper.turn()
+    site.dispatcher.pump()
+    assert running(store) == 1
+    assert site.waiting == 0
+    before = waiting.want.lease
+    site.clearing.audit(monotonic() + IDLE_SECONDS)
+    assert site.waiting == 1
+    assert waiting.want.lease != before
+    site.keeper.turn()
+    assert running(store) == 0
+    assert site.clearing.idle == 1
+
+
+def test_one_that_vanished_from_its_lane_gives_its_place_back(site, store):
+    site.dispatcher.policy.resize(0, monotonic())
+    request = site.give()
+    site.keeper.wants = [waiting_of(request).want]
+    site.turn()
+    assert running(store) == 1
+    site.dispatcher.lanes[INTERACTIVE].take_all()
+    site.clearing.audit(monotonic())
+    site.keeper.turn()
+    assert running(store) == 0
+
+
+def test_a_grant_for_one_that_is_gone_meanwhile_is_given_back(site, store):
+    site.give()
+    site.keeper.turn()
+    site.dispatcher.lanes[INTERACTIVE].take_all()
+    site.dispatcher.pump()
+    site.clearing.audit(monotonic())
+    site.keeper.turn()
+    assert running(store) == 0
+    assert site.ran == []
+
+
+def test_after_too_long_without_a_renewal_nothing_is_begun(site, monkeypatch):
+    """The worker was stopped, and its place may be another's by now."""
+    site.dispatcher.policy.resize(0, monotonic())
+    request = site.give()
+    site.keeper.wants = [waiting_of(request).want]
+    site.turn()
+    site.keeper.renewed_at -= LEASE_SECONDS
+    site.dispatcher.policy.resize(1, monotonic())
+    site.dispatcher.pump()
+    assert site.ran == []
+    assert site.waiting == 1
+    site.turn()
+    site.turn()
+    assert site.ran == [request]
+    assert site.clearing.stale == 1
+
+
+def test_a_paused_kind_asks_for_nothing(site):
+    site.dispatcher.pausing.change(site.dispatcher.lanes, frozenset({BATCH}), frozenset())
+    site.give(kind=BATCH)
+    assert site.keeper.wants == ()
+
+
+# while the store is away
+
+
+def test_in_an_outage_it_goes_on_within_its_part(site, store):
+    site.line = Line(0, 4, 8)  # one of two workers: one place of two, none or one of one
+    site.give()
+    site.turn()
+    store.away = True
+    for _ in range(3):
+        site.give()
+    site.turn()
+    assert len(site.ran) == 1
+    assert site.keeper.is_away
+    site.end(site.ran[0])
+    site.turn()
+    assert len(site.ran) == 2
+
+
+def test_in_an_outage_what_it_had_is_its_own_to_use_again(site, store):
+    first = [site.give(), site.give()]
+    site.turn()
+    store.away = True
+    site.line = Line(0, 1, 100)
+    site.give(), site.give(), site.give()
+    site.turn()
+    assert len(site.ran) == 2
+    for request in first:
+        site.end(request)
+    site.turn()
+    assert len(site.ran) == 4
+
+
+def test_a_worker_that_begins_in_an_outage_and_knows_nobody_grants_nothing(site, store):
+    store.away, site.line = True, Line(0, 0, 1)
+    site.give()
+    site.turn()
+    assert site.ran == []
+    assert site.keeper.without == {"openai", "gpu"}
+
+
+def test_when_it_answers_again_it_learns_of_what_runs(site, store, caplog):
+    caplog.set_level("INFO")
+    store.away = True
+    site.give()
+    site.turn()
+    assert len(site.ran) == 1
+    assert running(store) == 0
+    store.away = False
+    site.turn()
+    assert running(store) == 1
+    assert not site.keeper.is_away
+    said = [r.getMessage() for r in caplog.records if "store of resources" in r.getMessage()]
+    assert len(said) == 2
+    assert site.keeper.outages == 1
+
+
+def test_what_ended_in_an_outage_is_told_after_it(site, store):
+    request = site.give()
+    site.turn()
+    store.away = True
+    site.end(request)
+    site.turn()
+    assert running(store) == 1
+    store.away = False
+    site.turn()
+    assert running(store) == 0
+
+
+def test_batch_has_its_share_of_the_part(store):
+    site = Site(store)
+    store.away = True
+    site.dispatcher.lanes[INTERACTIVE].asked_at -= 1.0  # silent since: nothing comes first
+    for _ in range(3):
+        site.give(kind=BATCH)
+    site.turn()
+    assert len(site.ran) == 1  # of two places, a fifth and one at least
+    site.give()
+    site.turn()
+    assert len(site.ran) == 2
+
+
+# two workers
+
+
+def test_two_workers_never_run_more_than_there_are_places(store):
+    sites = [Site(store, "w1"), Site(store, "w2")]
+    for _ in range(5):
+        for site in sites:
+            site.give()
+    done: list[Any] = []
+    for _ in range(30):
+        for site in sites:
+            site.turn()
+            alive = [r for s in sites for r in s.ran if r not in done]
+            assert len(alive) <= 2
+            for request in [r for r in site.ran if r not in done][:1]:
+                done.append(request)
+                site.end(request)
+    assert len(done) == 10
+
+
+def test_what_it_wants_is_its_own_lease(site):
+    site.give()
+    (want,) = site.keeper.wants
+    assert isinstance(want, Want)
+    assert module.STALE_SECONDS < LEASE_SECONDS
