@@ -71,11 +71,20 @@ def at_worker(reason: Reason, kind: str, report: Mapping[str, Any], now: float) 
             f"{SHORT[reason]} for {duration(now - gate['since'])} ({gate_reason(gate)}); batch has "
             f"{part['running']} of the {part['slots']} it may have meanwhile"
         )
+    if reason is Reason.ENGINE:
+        return _engine(part, report, now)
     since = "" if part["since"] is None else f" for {duration(now - part['since'])}"
     gate, also = report["gate"], ""
     if reason is Reason.INTERACTIVE_FIRST and gate["mode"] == Mode.PROTECTED.value:
         also = f"; the gate has protected them for {duration(now - gate['since'])}"
     return f"{SHORT[reason]}{since}{_figures(reason, kind, report)}{also}"
+
+
+def _engine(part: Mapping[str, Any], report: Mapping[str, Any], now: float) -> str:
+    engine = report.get("engine") or {}
+    since = "" if part["since"] is None else f" for {duration(now - part['since'])}"
+    detail = f" ({safe(engine['detail'])})" if engine.get("detail") else ""
+    return f"{SHORT[Reason.ENGINE]}{since}{detail}; batch has what it is owed of a lower share"
 
 
 def _figures(reason: Reason, kind: str, report: Mapping[str, Any]) -> str:

@@ -31,6 +31,7 @@ OF_KIND: Final = (
     "backlog", "ready", "ready_left_out", "mean_run_seconds",
 )  # fmt: skip
 OF_GATE: Final = ("mode", "since", "cause", "reason", "blind")
+OF_ENGINE: Final = ("pressure", "detail", "queueing")
 OF_SLOTS: Final = ("total", "reserve", "batch_ceiling", "guaranteed_to_batch")
 
 
@@ -46,6 +47,7 @@ def explain(scheduler: Scheduler, task_id: str | None = None, recent: int = 0) -
         "stopping": not scheduler.pool.is_running(),
         "gate": {name: facts["gate"][name] for name in OF_GATE},
         "slots": {name: facts["slots"][name] for name in OF_SLOTS},
+        "engine": {name: facts["engine"][name] for name in OF_ENGINE},
         "steering": _steering(facts),
         "kinds": {kind: _kind(scheduler, kind, facts, now) for kind in KINDS},
         "record": {

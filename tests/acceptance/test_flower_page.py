@@ -9,9 +9,15 @@ from tests.apps import mixed
 from tests.brokers.waiting import wait_until
 from tests.flower.facts import facts, histogram, kind
 from tests.unit.jobs.kept import keep, work
+from tests.unit.observe.workers import resource
 
 HOSTILE = "<script>alert(1)</script>\"'&<img src=x onerror=alert(2)>@evil"
 CHECKS = (Path(__file__).parents[1] / "flower" / "checks.js").read_text(encoding="utf-8")
+RESOURCES = {"set": True, "unknown": False, "age_seconds": 1.0, "of": [], "left_out": 0}
+ENGINE = {
+    "probed": True, "pressure": 1.5, "detail": "12 requests wait in it", "queueing": True,
+    "unknown": False, "age_seconds": 0.3, "failing": "", "failures": 0,
+}  # fmt: skip
 HIDE = """(hidden) => {
   Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
   document.dispatchEvent(new Event("visibilitychange"));
@@ -27,6 +33,8 @@ def shop(number: int) -> dict[str, dict]:
             mode="open" if n % 3 else "protected",
             slots=8 + n % 5,
             history=[[1_800_000_000.0 + n, "protected", "backlog", "interactive backlog 29 > 10"]],
+            resources={**RESOURCES, "of": [resource(), resource("gpu", max_running=2)]},
+            engine=ENGINE,
         )
         for n in range(number)
     }
@@ -107,6 +115,8 @@ def test_names_of_workers_and_queues_are_text_whatever_they_hold(start_flower, f
                 version=HOSTILE,
                 history=[[1_800_000_000.0, HOSTILE, HOSTILE, HOSTILE]],
                 idle={HOSTILE: 1.0},
+                resources={**RESOURCES, "of": [resource(HOSTILE)]},
+                engine={**ENGINE, "detail": HOSTILE},
             ),
             f"odd{HOSTILE}": {},
         },
@@ -119,6 +129,8 @@ def test_names_of_workers_and_queues_are_text_whatever_they_hold(start_flower, f
     assert link.inner_text() == HOSTILE
     assert HOSTILE in page.locator("#fair-backlog").inner_text()
     assert HOSTILE in page.locator("#fair-changes").inner_text()
+    assert HOSTILE in page.locator("#fair-resources").inner_text()
+    assert HOSTILE in page.locator("#fair-engine").inner_text()
     assert f"odd{HOSTILE} tells figures" in page.locator("#fair-notes").inner_text()
     tasks = open_page(f"{flower.url}/tasks")
     tasks.get_by_role("cell", name=HOSTILE).first.wait_for()

@@ -21,6 +21,10 @@ TEXT: Final = 200
 MOST: Final = 1_000_000
 """Of anything in one worker; more is a joke that the page would have to draw."""
 
+PARTS: Final = ("running", "waiting")
+FIGURES: Final = ("requests_left", "tokens_left", "rate", "slowed_seconds")
+"""Of a resource."""
+
 WHY_IDLE: Final = {
     "reserve": "kept for the next interactive task, while batch waits",
     "protected": "batch has what it may while the gate protects interactive tasks",
@@ -70,6 +74,7 @@ def picture(look: Look) -> dict[str, Any]:
         "left_out": max(len(drawn) - SHOWN, 0),
         "unreadable": unreadable[:SHOWN],
         "total": _total(readable, drawn),
+        "shared": _shared(readable),
         "waits": {"step_seconds": STEP_SECONDS, "points": look.waits},
         "changes": _changes(readable),
         "idle": _idle(look.idle_slots),
@@ -127,6 +132,41 @@ def _total(readable: Mapping[str, Mapping[str, Any]], drawn: list[dict[str, Any]
         "last_batch_start": _number(summed["last_batch_start"]),
         "versions": [_text(version) for version in summed["versions"][:QUEUES]],
         "kinds": {kind: _kind(summed["kinds"][kind]) for kind in KINDS},
+    }
+
+
+def _shared(readable: Mapping[str, Mapping[str, Any]]) -> dict[str, Any] | None:
+    """The engine behind the tasks and resources; ``None`` where nothing of them is set."""
+    try:
+        summed = total(readable)
+        engine, resources = summed["engine"], summed["resources"]
+        if not engine["probed"] and not resources["set"]:
+            return None
+        return {
+            "engine": _engine(engine) if engine["probed"] else None,
+            "unknown": bool(resources["unknown"]),
+            "resources": [_resource(one) for one in resources["of"][:QUEUES]],
+        }
+    except Exception:  # another version's, or nobody's
+        return None
+
+
+def _engine(engine: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "pressure": _number(engine["pressure"]),
+        "detail": _text(engine["detail"]),
+        "queueing": bool(engine["queueing"]),
+        "failing": _text(engine["failing"]) if engine["unknown"] else None,
+    }
+
+
+def _resource(one: Mapping[str, Any]) -> dict[str, Any]:
+    most = one["max_running"]
+    return {
+        "name": _text(one["name"]),
+        "max_running": None if most is None else _count(most),
+        **{name: {kind: _count(one[name][kind]) for kind in KINDS} for name in PARTS},
+        **{name: _number(one[name]) for name in FIGURES},
     }
 
 

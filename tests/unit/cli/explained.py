@@ -32,6 +32,7 @@ def report(
             "reason": "interactive backlog beyond free slots 43 > 16",
         },
         "slots": {"total": 8, "reserve": 2, "batch_ceiling": 2, "guaranteed_to_batch": 2},
+        "engine": {"pressure": None, "detail": "", "queueing": False},
         "steering": {"paused": [], "draining": None},
         "kinds": {
             "interactive": interactive or kind("celery", running=6, backlog=43),

@@ -61,6 +61,7 @@ def test_held_it_waits_for_what_its_kind_waits_for_there_and_for_its_turn():
         (Reason.RESERVE, "free slots kept in reserve for 3.0 s: 8 of 8 running"),
         (Reason.FLEET_RESERVE, "free slots kept for the fleet's reserve for 3.0 s"),
         (Reason.CEILING, "the kind at its ceiling for 3.0 s: it has 2 of 8 slots"),
+        (Reason.ENGINE, "the engine behind the tasks queues for 3.0 s; batch has what it is owed"),
         (Reason.JOINING, "worker joining its fleet for 3.0 s"),
         (Reason.NO_CREDIT, "worker holding all it may for 3.0 s"),
         (Reason.ASKING, "waiting for the broker's word"),

@@ -13,6 +13,7 @@ from celery_fair.integrations.flower.picture import picture as make
 from celery_fair.integrations.flower.store import SILENT_SECONDS, Store
 from celery_fair.policy.idle import Idle
 from tests.flower.facts import STARTED_AT, event, facts, histogram, kind
+from tests.unit.observe.workers import resource
 
 NOW = 500.0
 EPOCH = STARTED_AT + 60
@@ -148,6 +149,30 @@ def test_facts_of_nobody_are_named_and_harm_no_one_else(broken):
     assert made["unreadable"] == ["odd"]
     assert [worker["name"] for worker in made["workers"]] == ["w1"]
     assert made["total"]["workers"] == 1
+
+
+SHARED = {"set": True, "unknown": False, "age_seconds": 1.0, "of": [resource()], "left_out": 0}
+
+
+def test_what_workers_share_is_there_once_where_it_is_set():
+    assert picture(store_with(w1=facts()))["shared"] is None
+    made = picture(store_with(w1=facts(resources=SHARED), w2=facts(resources=SHARED)))["shared"]
+    assert (made["engine"], made["unknown"]) == (None, False)
+    (one,) = made["resources"]
+    assert (one["name"], one["max_running"], one["running"]["batch"]) == ("openai", 8, 3)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"of": [resource(running={"interactive": "many"})]},
+        {"of": [resource(rate={})]},
+        {"of": 7},
+    ],
+)
+def test_what_nobody_can_share_is_not_drawn(broken):
+    made = picture(store_with(w1=facts(resources={**SHARED, **broken})))
+    assert made["shared"] is None
 
 
 def test_what_json_in_a_browser_does_not_know_is_left_out():

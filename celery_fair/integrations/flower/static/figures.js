@@ -209,6 +209,7 @@
     remake("fair-share", data.total.share, () => share(data.total));
     remake("fair-idle", data.idle, () => idle(data.idle));
     remake("fair-backlog", data.total.kinds, () => backlog(data.total.kinds));
+    window.fair.showShared(data.shared);
     showWorkers(data);
     remake("fair-changes", data.changes, () => changes(data.changes));
   };
