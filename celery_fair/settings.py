@@ -267,6 +267,25 @@ class FairSettings(BaseModel):
         min_length=16,
     )
 
+    tenant_turns: bool = _setting(
+        True,
+        "true or false",
+        "false runs what is held in the order of its first publish, whosever it is",
+    )
+    tenant_weights: dict[str, float] = _setting(
+        {},
+        "a dict from tenants (* and ? match) to numbers over 0; with tenant_hash_key from names or "
+        "'*'",
+        "for instance {'acme': 3, '*': 1}",
+    )
+    tenant_max_running: int | None = _setting(
+        None,
+        "a number of tasks from 1, or none",
+        "so many of a tenant's tasks of a kind run in the fleet while others wait; none sets no "
+        "limit",
+        ge=1,
+    )
+
     resources: dict[str, ResourceSettings] = _setting(
         {},
         "a dict from names to dicts of max_running, requests_per_minute, tokens_per_minute, "
@@ -402,6 +421,17 @@ class FairSettings(BaseModel):
     @classmethod
     def _aging_lifts(cls, value: float | None, info: ValidationInfo) -> float | None:
         if value is not None and value < info.data.get("batch_share", 0.0):
+            raise ValueError
+        return value
+
+    @field_validator("tenant_weights")
+    @classmethod
+    def _weights_count(cls, value: dict[str, float], info: ValidationInfo) -> dict[str, float]:
+        """What travels hashed matches no pattern but the one for all."""
+        hashed = info.data.get("tenant_hash_key") is not None
+        if any(not name or weight <= 0 for name, weight in value.items()) or (
+            hashed and any(set(name) & set("*?[") for name in value if name != "*")
+        ):
             raise ValueError
         return value
 

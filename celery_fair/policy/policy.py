@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from celery_fair.policy.credits import Lookahead, batch_credit, interactive_credit
 from celery_fair.policy.engine import Engine
-from celery_fair.policy.fleet import FleetView, Member, Place
+from celery_fair.policy.fleet import FleetView, Member, Place, Segment
 from celery_fair.policy.gate import Cause, Gate
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS, Kind
 from celery_fair.policy.limits import Limits, divide
@@ -298,6 +298,11 @@ class Policy:
             self.running_interactive,
             self._meter.interactive.mean,
         )
+
+    @property
+    def segment(self) -> Segment:
+        """This worker's place in the fleet's line of slots."""
+        return self._place.segment
 
     @property
     def running(self) -> int:

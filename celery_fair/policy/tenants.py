@@ -14,13 +14,12 @@ was taken for one: `FIRST_ESTIMATE_SECONDS`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from heapq import heapify, heappop, heappush, heapreplace
-from itertools import count
+from collections.abc import Collection
 from typing import Final
 
-Tenant = str | None
-"""No tenant is a tenant like any other."""
+from celery_fair.policy.fleet import Segment
+from celery_fair.policy.tenant_line import Account, Line
+from celery_fair.policy.tenant_rules import Tenant, TenantRules
 
 REMEMBERED: Final = 4096
 """Tenants that neither wait nor run, of which is known what they have had; the latest."""
@@ -31,72 +30,8 @@ FIRST_ESTIMATE_SECONDS: Final = 1.0
 NEWEST: Final = 0.2
 """How much the latest run counts in an estimate of the next."""
 
-SLACK: Final = 64
-"""Entries of a line that may be out of date, beside one for each that counts."""
-
-
-def no_weights(tenant: Tenant) -> float:
-    """All count alike."""
-    return 1.0
-
-
-class Account:
-    """One tenant: its time, and what of it waits and runs here."""
-
-    __slots__ = ("entry", "mean_seconds", "running", "tenant", "time", "waits", "weight")
-
-    def __init__(self, tenant: Tenant, weight: float, time: float) -> None:
-        self.tenant = tenant
-        self.weight = weight
-        self.time = time
-        self.waits = False
-        self.running = 0
-        self.mean_seconds = 0.0
-        self.entry = -1
-        """Number of its entry in a line that counts; others are out of date."""
-
-
-class Line:
-    """Accounts by their time, then by who came first. Entries out of date stay until they surface.
-
-    A time that has grown since is found as the entry surfaces, one that has shrunk needs a new one.
-    """
-
-    def __init__(self) -> None:
-        self._heap: list[tuple[float, int, Account]] = []
-        self._number = count()
-        self.size = 0
-
-    def put(self, account: Account) -> None:
-        """Enter it, for the first time."""
-        self.size += 1
-        self.move(account)
-
-    def move(self, account: Account) -> None:
-        """Enter it anew: its time has shrunk."""
-        account.entry = next(self._number)
-        heappush(self._heap, (account.time, account.entry, account))
-        if len(self._heap) > 2 * self.size + SLACK:
-            self._heap = [entry for entry in self._heap if entry[1] == entry[2].entry]
-            heapify(self._heap)
-
-    def drop(self, account: Account) -> None:
-        account.entry = -1
-        self.size -= 1
-
-    def first(self) -> Account | None:
-        """The one whose time is the earliest."""
-        heap = self._heap
-        while heap:
-            time, entry, account = heap[0]
-            if entry != account.entry:
-                heappop(heap)
-            elif time < account.time:
-                account.entry = next(self._number)  # behind those who have waited at that time
-                heapreplace(heap, (account.time, account.entry, account))
-            else:
-                return account
-        return None
+ALONE: Final = Segment(0, 0, 0)
+"""The place of a worker that doesn't know its own yet; there are no caps."""
 
 
 class Turn:
@@ -114,20 +49,20 @@ class Turns:
     """The tenants of one kind in one worker.
 
     `join` and `leave` say who has tasks waiting, `start` and `end` what runs; ``now`` is seconds on
-    one monotonic clock. All but `tick` cost O(log n) of those who wait, on average.
+    one monotonic clock. All but `tick` cost O(log n) of those who wait, on average. A tenant at its
+    cap is next only when nobody else waits: no slot idles for it.
     """
 
-    def __init__(
-        self, weight_of: Callable[[Tenant], float] = no_weights, remembered: int = REMEMBERED
-    ) -> None:
+    def __init__(self, rules: TenantRules | None = None, remembered: int = REMEMBERED) -> None:
         self.time = 0.0
         """Where one begins who comes now, in slot-seconds by weight."""
-        self._weight_of = weight_of
+        self._rules = rules or TenantRules()
+        self._segment = ALONE
         self._remembered = remembered
         self._accounts: dict[Tenant, Account] = {}
         self._idle: dict[Tenant, Account] = {}
         """Those who neither wait nor run, the longest idle first."""
-        self._line = Line()
+        self._line, self._capped = Line(), Line()
         self._weight = 0.0
         """Of those who wait."""
         self._latest = 0.0
@@ -139,31 +74,29 @@ class Turns:
     def join(self, tenant: Tenant) -> None:
         """Something of a tenant waits. Nobody saves up for later: its time is now, or after it."""
         account = self._account(tenant)
-        if account.waits:
+        if account.line is not None:
             return
-        account.waits = True
         account.time = max(account.time, self._now())
         self._weight += account.weight
-        self._line.put(account)
+        (self._capped if account.is_capped else self._line).put(account)
 
     def leave(self, tenant: Tenant) -> None:
         """Nothing of a tenant waits any more."""
         account = self._accounts.get(tenant)
-        if account is None or not account.waits:
+        if account is None or account.line is None:
             return
-        account.waits = False
-        self._line.drop(account)
-        self._weight = self._weight - account.weight if self._line.size else 0.0
+        account.line.drop(account)
+        self._weight = self._weight - account.weight if self.waiting else 0.0
         self._rest(account)
 
     @property
     def waiting(self) -> int:
         """How many tenants have tasks waiting here."""
-        return self._line.size
+        return self._line.size + self._capped.size
 
     def next(self) -> Tenant:
         """The tenant whose turn it is, of those who wait: there must be one."""
-        account = self._line.first()
+        account = self._line.first() or self._capped.first()
         if account is None:
             raise LookupError("nobody waits")
         return account.tenant
@@ -175,11 +108,13 @@ class Turns:
         account = self._account(tenant)
         seconds = self._estimate(account)
         begin, end = account.time, account.time + seconds / account.weight
-        weight = self._weight if account.waits else self._weight + account.weight
+        weight = self._weight if account.line is not None else self._weight + account.weight
         # As much as all who wait have been served, and never away from where they are: without
         # the former ever new tenants would come before the second task of an old one.
         self.time = min(max(self.time + seconds / weight, begin), end)
         account.running += 1
+        if account.line is self._line and account.is_capped:
+            self._put_into(self._capped, account)
         turn = Turn(account, seconds, now)
         self._running[turn] = None
         self._charge(account, seconds)
@@ -193,6 +128,8 @@ class Turns:
         account = turn.account
         account.running -= 1
         self._charge(account, run_seconds - turn.charged_seconds)
+        if account.line is self._capped and not account.is_capped:
+            self._put_into(self._line, account)
         account.mean_seconds = _mean(account.mean_seconds, run_seconds)
         self._mean_seconds = _mean(self._mean_seconds, run_seconds)
         self._rest(account)
@@ -208,8 +145,24 @@ class Turns:
             if over > 0:
                 turn.charged_seconds += over
                 self._charge(turn.account, over)
-        if nobody_waits and not self._line.size:
+        if nobody_waits and not self.waiting:
             self.time = max(self.time, self._latest)
+
+    # The rules.
+
+    def go_by(self, rules: TenantRules, segment: Segment) -> None:
+        """Go by these from now on, in a worker that has this place in the fleet's line of slots."""
+        if (rules, segment) == (self._rules, self._segment):
+            return
+        self._rules, self._segment = rules, segment
+        for account in self._accounts.values():
+            if account.line is not None:
+                self._weight -= account.weight
+            account.weight = rules.weight(account.tenant)
+            account.part = rules.part(account.tenant, segment)
+            if account.line is not None:
+                self._weight += account.weight
+                self._put_into(self._capped if account.is_capped else self._line, account)
 
     # What is known.
 
@@ -221,12 +174,13 @@ class Turns:
         account = self._accounts.get(tenant)
         if account is None:
             return self._now()
-        return account.time if account.waits else max(account.time, self._now())
+        return account.time if account.line is not None else max(account.time, self._now())
 
-    def running(self, tenant: Tenant) -> int:
-        """How many tasks of a tenant run here."""
+    def order_of(self, tenant: Tenant) -> tuple[bool, float]:
+        """The same with caps: sorted by it, tenants are in the order in which they are next."""
         account = self._accounts.get(tenant)
-        return 0 if account is None else account.running
+        capped = (account or self._open(tenant)).is_capped
+        return capped, self.time_of(tenant)
 
     @property
     def accounts(self) -> Collection[Account]:
@@ -252,22 +206,31 @@ class Turns:
     def _account(self, tenant: Tenant) -> Account:
         account = self._accounts.get(tenant)
         if account is None:
-            account = Account(tenant, self._weight_of(tenant), self.time)
+            account = self._open(tenant)
             self._accounts[tenant] = account
         elif self._idle:
             self._idle.pop(tenant, None)
         return account
 
+    def _open(self, tenant: Tenant) -> Account:
+        rules = self._rules
+        return Account(tenant, rules.weight(tenant), rules.part(tenant, self._segment), self.time)
+
+    def _put_into(self, line: Line, account: Account) -> None:
+        if account.line is not None:
+            account.line.drop(account)
+        line.put(account)
+
     def _charge(self, account: Account, seconds: float) -> None:
         account.time += seconds / account.weight
         if account.time > self._latest:
             self._latest = account.time
-        if seconds < 0 and account.waits:
-            self._line.move(account)
+        if seconds < 0 and account.line is not None:
+            account.line.move(account)
 
     def _rest(self, account: Account) -> None:
         """Remember it, if nothing of it waits or runs, in the place of who has rested longest."""
-        if account.waits or account.running:
+        if account.line is not None or account.running:
             return
         self._idle[account.tenant] = account
         if len(self._idle) > self._remembered:

@@ -17,6 +17,7 @@ LIVE_SETTINGS: Final = frozenset({
     "yield_min_seconds", "yield_max_overhead",
     "interactive_timeout_seconds", "batch_timeout_seconds",
     "interactive_time_limit", "batch_time_limit",
+    "tenant_turns", "tenant_weights", "tenant_max_running",
     "log_tasks", "mode",
 })  # fmt: skip
 """What the main process of a worker reads, and nobody else."""

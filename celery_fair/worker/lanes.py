@@ -10,7 +10,8 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from celery_fair.policy.kinds import Kind
-from celery_fair.policy.tenants import Tenant, Turns
+from celery_fair.policy.tenant_rules import Tenant
+from celery_fair.policy.tenants import Turns
 from celery_fair.worker.deadlines import Deadline
 from celery_fair.worker.tenants import HeldByTenant
 

@@ -72,6 +72,7 @@ class Scheduler:
         )
         for told in (self.dispatcher, self.dispatcher.timing_out, self.dispatcher.giving_back):
             told.observers = fair.observers
+        self.dispatcher.tenants.go_by(self.settings)
         self.copies = self.dispatcher.copies = Copies(lambda: fair.identity.state)
         self.clearing = self.dispatcher.clearing = clearing_of(self)
         self.asking = self.dispatcher.asking = Asking(
@@ -291,7 +292,7 @@ class Scheduler:
 
     def _observe(self, now: float) -> None:
         load = self.load(now)
-        self.dispatcher.tenants.tick(load, now)
+        self.dispatcher.tenants.tick(load, self.policy.segment, now)
         changed = self.policy.observe(load, now)
         if changed is not None:
             self.tell_change()

@@ -4,14 +4,30 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from celery_fair.policy.fleet import Segment
 from celery_fair.policy.kinds import BATCH, KINDS, Kind
 from celery_fair.policy.load import Load
-from celery_fair.policy.tenants import Tenant, Turn, Turns
+from celery_fair.policy.tenant_rules import Tenant, TenantRules
+from celery_fair.policy.tenants import Turn, Turns
+from celery_fair.settings import FairSettings
+from celery_fair.task import hidden
+
+ANYBODY: Final = "*"
 
 if TYPE_CHECKING:
     from celery_fair.worker.lanes import Held, Lane
+
+
+def rules_of(settings: FairSettings) -> TenantRules:
+    """What is set for tenants, by their names as they travel."""
+    key = settings.tenant_hash_key
+    weights = {
+        name if name == ANYBODY else hidden(name, key) or name: weight
+        for name, weight in settings.tenant_weights.items()
+    }
+    return TenantRules(weights, settings.tenant_max_running)
 
 
 class HeldByTenant:
@@ -75,6 +91,12 @@ class Tenants:
         self.turns: Mapping[Kind, Turns] = {kind: Turns() for kind in KINDS}
         self.are_on = True
         """False: tenants are all alike, as if none were named."""
+        self._rules = TenantRules()
+
+    def go_by(self, settings: FairSettings) -> None:
+        """Go by these settings from the next message, and the next start, on."""
+        self.are_on = settings.tenant_turns
+        self._rules = rules_of(settings)
 
     def connect(self, lanes: Mapping[Kind, Lane]) -> None:
         """Go on with the lanes of a new connection."""
@@ -87,9 +109,13 @@ class Tenants:
         """A task that was charged for has ended."""
         self.turns[kind].end(turn, run_seconds)
 
-    def tick(self, load: Load, now: float) -> None:
-        """Charge for what runs on; while nothing waits, nobody pays later."""
+    def tick(self, load: Load, segment: Segment, now: float) -> None:
+        """Charge for what runs on; while nothing waits, nobody pays later.
+
+        ``segment`` is this worker's place among the slots of its fleet.
+        """
         for kind, turns in self.turns.items():
+            turns.go_by(self._rules, segment)
             if turns.accounts:
                 backlog = load.batch_backlog if kind == BATCH else load.interactive_backlog
                 turns.tick(now, nobody_waits=backlog == 0)

@@ -31,6 +31,7 @@ def reconfigure(scheduler: Scheduler, settings: FairSettings) -> None:
     dispatcher = scheduler.dispatcher
     with dispatcher.lock:
         scheduler.policy.reconfigure(scheduler.policy_settings(settings), monotonic())
+        dispatcher.tenants.go_by(settings)
         if scheduler.switching.enforcing:
             dispatcher.time_limits = settings.time_limits
             dispatcher.probing.deadlines.reconfigure(settings.timeouts)

@@ -51,6 +51,9 @@ ACCEPTED: dict[str, list[Any]] = {
     "batch_shards": [1, 16],
     "tenant_hand": [1, 8, None],
     "tenant_hash_key": ["0123456789abcdef", None],
+    "tenant_turns": [False],
+    "tenant_weights": [{}, {"acme": 3, "free-*": 0.5, "*": 1}],
+    "tenant_max_running": [1, 64, None],
     "load_probe": ["shop.engine.probe", "shop.engine:Probes.of_vllm", print, None],
     "load_probe_seconds": [0.1, 30],
     "engine_batch_share": [0.01, 0.2, None],
@@ -112,6 +115,9 @@ REFUSED: dict[str, list[Any]] = {
     "interactive_shards": [0, 65, True],
     "batch_shards": [0, "16", None],
     "tenant_hand": [0, 65, 1.5],
+    "tenant_turns": [0, "yes", None],
+    "tenant_weights": [{"acme": 0}, {"acme": -1}, {"": 1}, {"acme": True}, {3: 1}, ["acme"]],
+    "tenant_max_running": [0, 1.5, True],
     "tenant_hash_key": ["short", 16],
     "load_probe": ["probe", "http://vllm:8000", "", 7],
     "load_probe_seconds": [0, 0.05, None],
@@ -299,3 +305,9 @@ def test_the_policy_gets_its_part() -> None:
 def test_the_policy_knows_no_setting_by_another_name() -> None:
     theirs = set(FairSettings().policy(4).__dataclass_fields__) - {"prefetch_multiplier"}
     assert theirs <= set(FairSettings.model_fields)
+
+
+def test_with_a_hash_key_weights_are_for_names_or_for_all():
+    key = {"tenant_hash_key": "0123456789abcdef"}
+    assert FairSettings.load(key, {"tenant_weights": {"acme": 3, "*": 2}}, {}).tenant_weights
+    assert "from names or '*'" in refusal({**key, "tenant_weights": {"acme-*": 3}})

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from celery_fair.policy.tenants import FIRST_ESTIMATE_SECONDS, Tenant, Turns
+from celery_fair.policy.fleet import Segment
+from celery_fair.policy.tenant_rules import Tenant, TenantRules
+from celery_fair.policy.tenants import FIRST_ESTIMATE_SECONDS, Turns
 
 from .tenancy import Shop
 
 
 def shop(slots: int = 1, **weights: float) -> Shop:
-    return Shop(slots, Turns(lambda tenant: weights.get(str(tenant), 1.0)))
+    return Shop(slots, Turns(TenantRules(weights)))
 
 
 def test_ten_thousand_tasks_of_one_dont_stand_before_one_of_another():
@@ -128,7 +132,7 @@ def test_an_end_told_twice_counts_once():
     turns.end(turn, 5.0)
     turns.end(turn, 500.0)
     assert turns.time_of("a") == 5.0
-    assert turns.running("a") == 0
+    assert [account.running for account in turns.accounts] == [0]
 
 
 def test_joining_twice_is_waiting_once():
@@ -160,6 +164,72 @@ def test_asking_for_the_time_of_a_stranger_leaves_no_trace():
     turns = Turns()
     assert turns.time_of("stranger") == turns.time
     assert len(turns.accounts) == 0
+
+
+def capped(slots: int, most: int, place: Segment | None = None) -> Shop:
+    worker = Shop(slots)
+    worker.turns.go_by(TenantRules(most=most), place or Segment(0, slots, slots))
+    return worker
+
+
+def test_a_tenant_at_its_cap_lets_others_go_first():
+    worker = capped(8, most=2)
+    worker.add("big", *[1.0] * 20)
+    worker.add("small", *[1.0] * 20)
+    worker.add(None, *[1.0] * 20)
+    worker.dispatch()
+    assert Counter(worker.order) == {"big": 2, "small": 2, None: 4}  # no tenant has no cap
+
+
+def test_a_cap_yields_while_nobody_else_waits_and_no_longer():
+    worker = capped(4, most=1)
+    worker.add("big", *[1.0] * 20)
+    worker.dispatch()
+    assert worker.order == ["big"] * 4
+    worker.add("small", 1.0)
+    worker.add("other", 1.0)
+    for _ in range(4):
+        worker.step()
+    worker.dispatch()
+    assert worker.order[4:] == ["small", "other", "big", "big"]
+
+
+def test_a_cap_set_live_holds_from_the_next_start_on():
+    worker = capped(4, most=1)
+    worker.turns.go_by(TenantRules(most=None), Segment(0, 4, 4))
+    worker.add("big", *[1.0] * 20)
+    worker.add("small", *[1.0] * 20)
+    worker.turns.go_by(TenantRules({"big": 9.0}, most=1), Segment(0, 4, 4))
+    worker.dispatch()
+    assert worker.order[:2] == ["big", "small"]
+    assert worker.turns.order_of("big")[0]
+    worker.turns.go_by(TenantRules(), Segment(0, 4, 4))
+    assert not worker.turns.order_of("big")[0]
+
+
+@given(
+    slots=st.lists(st.integers(1, 9), min_size=1, max_size=12),
+    most=st.integers(1, 40),
+    tenant=st.text(min_size=1),
+)
+def test_the_parts_of_all_workers_make_up_the_cap(slots, most, tenant):
+    total, first, parts = sum(slots), 0, []
+    for size in slots:
+        part = TenantRules(most=most).part(tenant, Segment(first, first + size, total))
+        parts.append(size if part is None else part)
+        first += size
+    assert sum(parts) == min(most, total)
+
+
+def test_of_workers_with_one_slot_not_the_same_one_has_every_tenant():
+    rules, line = TenantRules(most=1), [Segment(n, n + 1, 20) for n in range(20)]
+    has = [next(n for n in range(20) if rules.part(f"t{t}", line[n])) for t in range(200)]
+    assert len(set(has)) == 20
+
+
+def test_a_name_wins_over_a_pattern_and_the_first_pattern_over_the_next():
+    rules = TenantRules({"acme-*": 2.0, "*": 3.0, "acme-eu": 5.0})
+    assert [rules.weight(name) for name in ("acme-eu", "acme-us", "zeta", None)] == [5, 2, 3, 1]
 
 
 RUNS = st.floats(0.01, 20.0)
@@ -195,6 +265,25 @@ def test_two_who_always_wait_have_had_alike_by_weight_within_the_bound(slots, ru
                 had = worker.served(one) / weights[one] - worker.served(other) / weights[other]
                 by_weight = 1 / weights[one] + 1 / weights[other]
                 assert had <= (slots + 1) * longest * by_weight + 1e-6
+
+
+@settings(deadline=None)
+@given(
+    slots=st.integers(2, 6),
+    most=st.integers(1, 3),
+    loads=st.dictionaries(st.sampled_from("abcd"), st.lists(RUNS, min_size=1, max_size=10)),
+)
+def test_over_the_cap_is_only_who_started_while_nobody_else_waited(slots, most, loads):
+    worker = capped(slots, most)
+    for tenant, runs in loads.items():
+        worker.add(tenant, *runs)
+    while worker.turns.waiting:
+        tenant = worker.turns.next()
+        running = Counter(turn.account.tenant for _, _, turn, _ in worker.running)
+        if running[tenant] >= most and most < slots:
+            waiting = [other for other, held in worker.held.items() if held]
+            assert all(running[other] >= most for other in waiting)
+        worker.step()
 
 
 @settings(deadline=None)

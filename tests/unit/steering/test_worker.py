@@ -41,6 +41,7 @@ class Scheduler:
         self.policy = Policy(self.fair.settings.policy(1), slots=SLOTS, now=0.0)
         self.lanes = {}
         self.dispatcher = SimpleNamespace(
+            tenants=SimpleNamespace(go_by=lambda settings: None),
             lock=RLock(), lanes=self.lanes, pausing=Pausing(), time_limits={},
             probing=SimpleNamespace(deadlines=Deadlines(self.fair.settings.timeouts)),
             grant=lambda: None, wake=lambda: None,

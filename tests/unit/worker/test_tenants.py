@@ -7,10 +7,15 @@ import gc
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from pydantic import SecretStr
 
+from celery_fair.policy.fleet import Segment
 from celery_fair.policy.kinds import BATCH
+from celery_fair.policy.load import Load
+from celery_fair.settings import FairSettings
+from celery_fair.task import hidden
 from celery_fair.worker.lanes import Lane
-from celery_fair.worker.tenants import HeldByTenant, Tenants
+from celery_fair.worker.tenants import HeldByTenant, Tenants, rules_of
 
 NOW = 1000.0
 
@@ -168,3 +173,24 @@ def test_a_hundred_thousand_tenants_leave_little_behind():
         held.turns.end(held.turns.start(one.tenant, NOW), 0.01)
     gc.collect()
     assert len(held.turns.accounts) <= 4096
+
+
+def test_weights_are_found_by_the_name_that_travels():
+    key = "0123456789abcdef"
+    weights = {"acme": 3.0, "*": 2.0}
+    plain = rules_of(FairSettings(tenant_weights=weights))
+    hashed = rules_of(FairSettings(tenant_weights=weights, tenant_hash_key=SecretStr(key)))
+    assert plain.weight("acme") == 3.0
+    assert hashed.weight(hidden("acme", SecretStr(key))) == 3.0
+    assert hashed.weight(hidden("zeta", SecretStr(key))) == 2.0
+
+
+def test_settings_hold_from_the_next_tick_on():
+    tenants, held = Tenants(), lane()
+    tenants.connect({BATCH: held})
+    hold(held, "acme", "a1")
+    tenants.go_by(FairSettings(tenant_weights={"acme": 4.0}, tenant_max_running=1))
+    tenants.tick(Load(0, 1), Segment(0, 4, 4), NOW)
+    (account,) = tenants.turns[BATCH].accounts
+    assert account.weight == 4.0
+    assert account.part == 1
