@@ -126,13 +126,30 @@ class State:
 
     def calls(self, calls: Iterable[Call], *, insist: bool = False) -> list[Any]:
         """Run several in one round trip; `Refused` once all are run but what never will be."""
+        listed = list(calls)
+        answers: list[Any] = self._asked(
+            lambda client, prefix: _run_all(client, prefix, listed), insist
+        )
+        return answers
+
+    def pop(self, key: str, seconds: float) -> bool:
+        """Wait for an element of a list and take it; False if none comes in that time.
+
+        The state's patience must be longer. Silence doesn't bind it: whoever waits has a pace.
+        """
+        seconds = max(seconds, 0.01)  # 0 is for ever
+        return bool(
+            self._asked(lambda client, prefix: client.blpop([prefix + key], seconds), insist=True)
+        )
+
+    def _asked(self, ask: Callable[[Any, str], Any], insist: bool) -> Any:
         now = monotonic()
         if now < self._away_until and not insist:
             raise StateAway
         if self._away_until:
             self._away_until = now + RETRY_SECONDS  # the others needn't try at the same time
         try:
-            answers = self._run(list(calls))
+            answer = self._run(ask)
         except Refused:  # it answers the others: that is no outage
             self._end_outage()
             raise
@@ -142,9 +159,9 @@ class State:
             self._failed(error)
             raise (Refused if _is_of_the_call(error) else StateAway) from error
         self._end_outage()
-        return answers
+        return answer
 
-    def _run(self, calls: list[Call]) -> list[Any]:
+    def _run(self, ask: Callable[[Any, str], Any]) -> Any:
         self._own()
         room = self._room
         failures = self.failures
@@ -157,7 +174,7 @@ class State:
                 if self._connected is None:
                     self._connected = self._connect()
                 client, prefix, _ = self._connected
-            return _run_all(client, prefix, calls)
+            return ask(client, prefix)
         finally:
             room.release()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from celery_fair.headers import FairHeader
@@ -23,6 +23,7 @@ class Resources:
         self._rules: Mapping[str, Resource] | None = None
         self._using: Using | None = None
         self._store: ResourceStore | None = None
+        self._let_go: Callable[[], None] = _nothing
 
     @property
     def rules(self) -> Mapping[str, Resource]:
@@ -35,6 +36,16 @@ class Resources:
     def is_set(self) -> bool:
         """Whether there is anything that workers share, beside their slots."""
         return bool(self.rules)
+
+    @property
+    def store(self) -> ResourceStore:
+        """Where workers meet; raises `SettingsError` where there is no Redis for it."""
+        if self._store is None:
+            from celery_fair.resources.redis_store import RedisStore
+
+            store = RedisStore.of(self.fair, self.rules)
+            self._store, self._let_go = store, store.disconnect
+        return self._store
 
     @property
     def using(self) -> Using:
@@ -56,5 +67,11 @@ class Resources:
         self.using.check(self.fair.app.tasks, self.rules)
 
     def close(self) -> None:
-        """Forget all; the next call reads the settings anew."""
+        """Let go of the store; the next call reads the settings anew."""
         self._rules = self._using = self._store = None
+        self._let_go()
+        self._let_go = _nothing
+
+
+def _nothing() -> None:
+    """There is nothing to let go of."""

@@ -53,6 +53,7 @@ class ResourceMachine(RuleBasedStateMachine):
         self.now = 1_000.0
         self.numbers = itertools.count()
         self.stores = self.make_stores()
+        self.ask("views")  # a store begins when it is first asked
         self.workers = {name: Known() for name in WORKERS}
         self.lawful = True
         """Whether nobody has missed a renewal yet: then no limit is exceeded."""

@@ -1,0 +1,177 @@
+"""Resources in Redis, as Lua that runs in one step each; `MemoryStore` is the model.
+
+Keys, all beginning with the app's prefix and ``_celery_fair.resources``:
+
+- that itself: a hash of the two clocks (``at``, ``spent``, in ms, and ``seen``, Redis's own time at
+  the last look), of the server that answered (``run``), of until when nothing is granted
+  (``starting``), and of each resource (``r.<name>``): its numbers in one line;
+- ``leases``: a hash of what runs, each ``since tokens line worker``, and ``until``, a sorted set of
+  the same by when they end;
+- ``waiting``: a hash of those in line, each ``number tokens line worker``; ``line.<line>``: a
+  sorted set of those who want the same, by number; ``lines``: the set of their names, as in
+  ``batch:gpu,openai``;
+- ``workers``: a hash of what each wants, as JSON, and ``seen``, a sorted set of them by when they
+  were heard of; ``wake.<worker>``: a list with one element once it may come.
+
+If something of it is gone, all is begun anew, as after a restart of Redis: see `open` in `record`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from celery_fair.resources.scripts.record import RECORD
+from celery_fair.resources.scripts.sharing import SHARING
+from celery_fair.resources.scripts.walking import WALKING
+from celery_fair.state import Script
+
+#: Its own: the worker, its store's token and the number of the call, and the call as JSON.
+TURN: Final = Script(
+    RECORD
+    + SHARING
+    + WALKING
+    + """
+local worker, token, number, said = ARGV[5], ARGV[6], tonumber(ARGV[7]), cjson.decode(ARGV[8])
+open()
+local found = call('HGET', WORKERS, worker)
+local before = found and cjson.decode(found) or {wants = {}, offered = {}}
+if before.token == token and number <= before.number then return false end
+end_overdue()
+for _, one in ipairs(said.ended) do release(one[1], one[2]) end
+local named, lost = {}, {}
+local function renew(lease, line, tokens)
+  local held = call('HGET', LEASES, lease)
+  if not held then return false end
+  local kept, owner = string.match(held, '^(%S+ %S+ %S+ )(.*)$')
+  if owner ~= worker then call('HSET', LEASES, lease, kept .. worker) end
+  call('ZADD', UNTIL, at + C.LEASE, lease)
+  return true
+end
+for _, one in ipairs(said.running) do
+  named[one[1]] = true
+  if not renew(one[1]) then
+    forget(one[1])
+    hold(worker, one[1], one[2], one[3])
+    lost[#lost + 1] = one[1]
+  end
+end
+for _, one in ipairs(said.wants) do named[one[1]] = true end
+table.sort(before.offered)
+for _, lease in ipairs(before.offered) do
+  local held = not named[lease] and call('HGET', LEASES, lease)
+  if held and string.match(held, '^%S+ %S+ %S+ (.*)$') == worker then release(lease, false) end
+end
+table.sort(before.wants)
+for _, lease in ipairs(before.wants) do
+  if not named[lease] then forget(lease, worker) end
+end
+local again, mine = {}, {}
+for _, one in ipairs(said.wants) do
+  local lease, line, tokens = one[1], one[2], one[3]
+  if renew(lease) then
+    again[#again + 1] = lease
+  else
+    local waits = call('HGET', WAITING, lease)
+    if not waits then
+      meta.numbers = meta.numbers + 1
+      local kept = text(meta.numbers) .. ' ' .. text(tokens) .. ' ' .. line .. ' ' .. worker
+      call('HSET', WAITING, lease, kept)
+      call('ZADD', line_key(line), meta.numbers, lease)
+      call('PEXPIRE', line_key(line), C.KEPT)
+      call('SADD', LINES, line)
+      local field = waiting_field(kind_of(line))
+      for _, name in ipairs(names_of(line)) do
+        local of = get(name)
+        of[field] = of[field] + 1
+      end
+    else
+      local kept, owner = string.match(waits, '^(%S+ %S+ %S+ )(.*)$')
+      if owner ~= worker then call('HSET', WAITING, lease, kept .. worker) end
+    end
+    mine[#mine + 1] = one
+  end
+end
+local record = {token = token, number = number, seen = at, woken = -1, wants = {}, offered = {}}
+for place, one in ipairs(mine) do record.wants[place] = one[1] end
+local starting, granted = meta.starting - at, {}
+call('DEL', wake_key(worker))
+if starting <= 0 then granted = walk(worker) end
+local taken, waits = {}, {}
+for _, lease in ipairs(granted) do
+  taken[lease] = true
+  again[#again + 1] = lease
+end
+for _, one in ipairs(mine) do
+  if starting > 0 then
+    waits[#waits + 1] = {one[1], names_of(one[2])[1], 'starting', text(starting / 1000), 0}
+  elseif not taken[one[1]] then
+    waits[#waits + 1] = wait_of(one[1], one[2], one[3])
+  end
+end
+record.offered = again
+call('HSET', WORKERS, worker, cjson.encode(record))
+call('ZADD', SEEN, at, worker)
+save()
+return {meta.step, again, lost, waits}
+"""
+)
+
+#: Its own: the worker.
+LEAVE: Final = Script(
+    RECORD
+    + SHARING
+    + """
+open()
+leave(ARGV[5])
+call('DEL', wake_key(ARGV[5]))
+save()
+return meta.step
+"""
+)
+
+#: Its own: the resource, requests, tokens.
+CHARGE: Final = Script(
+    RECORD
+    + SHARING
+    + """
+open()
+end_overdue()
+local one = get(ARGV[5])
+for place, budget in ipairs(BUDGETS) do
+  if one.rule[budget.rate] then put(one, budget, -tonumber(ARGV[5 + place])) end
+end
+save()
+return meta.step
+"""
+)
+
+#: Its own: the resource, and for how long it has said to stay away, or ''.
+SLOW_DOWN: Final = Script(
+    RECORD
+    + SHARING
+    + """
+open()
+end_overdue()
+refuse(get(ARGV[5]), tonumber(ARGV[6]))
+save()
+return meta.step
+"""
+)
+
+#: Its own: names of resources.
+VIEWS: Final = Script(
+    RECORD
+    + SHARING
+    + """
+open()
+end_overdue()
+local rows = {}
+for place = 5, #ARGV do
+  local one = get(ARGV[place])
+  rows[#rows + 1] = {one.interactive, one.batch, one.i_waiting, one.b_waiting, text(one.requests),
+                     text(one.tokens), text(one.rate), text(max(one.shut_until - one.spent, 0))}
+end
+save()
+return {meta.step, rows}
+"""
+)

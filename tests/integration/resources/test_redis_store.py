@@ -1,0 +1,197 @@
+"""Redis does what the model does, number by number, and what only a server can do to it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from celery import Celery
+
+from celery_fair import Fair
+from celery_fair.errors import StateAway
+from celery_fair.resources.redis_store import RedisStore
+from celery_fair.resources.rules import Resource
+from celery_fair.resources.store import Ended, ResourceStore, Short, Turn, Want
+from tests.brokers.redis import RedisServer
+from tests.resources.machine import RULES, ResourceMachine
+from tests.resources.walk import walk
+
+Make = Callable[..., RedisStore]
+
+ONE, TWO = (Want(name, "interactive", ("r",)) for name in ("1", "2"))
+
+
+@pytest.fixture
+def make() -> Iterator[Make]:
+    fairs, stores = [], []
+
+    def make(url: str, rules: Any = None, now: Any = None) -> RedisStore:
+        app = Celery("shop", broker=url, set_as_current=False)
+        fairs.append(Fair(app))
+        stores.append(RedisStore.of(fairs[-1], rules or {"r": Resource("r", 1)}))
+        stores[-1]._now = now
+        return stores[-1]
+
+    yield make
+    for store in stores:
+        store.disconnect()
+    for fair in fairs:
+        fair.uninstall()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_redis_answers_as_the_model(make: Make, redis_url: str, seed: int) -> None:
+    class Machine(ResourceMachine):
+        def make_stores(self) -> list[ResourceStore]:
+            return [self.memory(), make(redis_url, RULES, lambda: self.now)]
+
+    walk(Machine, seed)
+
+
+class Clock:
+    """A clock that goes when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def started(store: RedisStore, clock: Clock, running: list[Want] | None = None) -> None:
+    """Let the time pass after which a store grants, while one worker renews what it runs."""
+    for _ in range(4):
+        store.turn("a", [], running or [], [])
+        clock.now += 2.0
+
+
+def shorts(turn: Turn) -> dict[str, Short]:
+    return {lease: wait.short for lease, wait in turn.waits.items()}
+
+
+def test_a_redis_that_lost_all_grants_nothing_until_those_who_run_have_told(
+    make: Make, redis_url: str, shared_redis: RedisServer
+) -> None:
+    clock = Clock()
+    store = make(redis_url, now=clock)
+    started(store, clock)
+    assert store.turn("a", [ONE], [], []).granted == ["1"]
+    with shared_redis.client(int(redis_url.rpartition("/")[2])) as client:
+        client.flushdb()
+    assert shorts(store.turn("b", [TWO], [], [])) == {"2": Short.STARTING}
+    assert store.turn("a", [], [ONE], []).lost == ["1"]
+    started(store, clock, [ONE])
+    assert shorts(store.turn("b", [TWO], [], [])) == {"2": Short.RUNNING}
+
+
+@pytest.mark.parametrize("key", ["leases", "until"])
+def test_a_part_that_was_evicted_is_as_a_loss_of_all(
+    make: Make, redis_url: str, shared_redis: RedisServer, key: str
+) -> None:
+    clock = Clock()
+    store = make(redis_url, now=clock)
+    started(store, clock)
+    store.turn("a", [ONE], [], [])
+    with shared_redis.client(int(redis_url.rpartition("/")[2])) as client:
+        assert client.delete(f"_celery_fair.resources.{key}")
+    assert shorts(store.turn("b", [TWO], [], [])) == {"2": Short.STARTING}
+
+
+def test_a_redis_that_comes_back_with_an_old_copy_asks_those_who_run_first(
+    make: Make, tmp_path: Path
+) -> None:
+    server = RedisServer(tmp_path).start()
+    try:
+        clock = Clock()
+        store = make(server.url, now=clock)
+        started(store, clock)
+        with server.client() as client:
+            client.save()
+        assert store.turn("a", [ONE], [], []).granted == ["1"]
+        server.kill()
+        with pytest.raises(StateAway):
+            store.turn("a", [], [ONE], [])
+        server.start()
+        other = make(server.url, now=clock)
+        assert shorts(other.turn("b", [TWO], [], [])) == {"2": Short.STARTING}
+        assert store.turn("a", [], [ONE], []).lost == ["1"]
+    finally:
+        server.close()
+
+
+def test_a_copy_that_is_older_than_what_a_worker_has_seen_is_noticed_without_a_restart(
+    make: Make, redis_url: str, shared_redis: RedisServer
+) -> None:
+    clock = Clock()
+    store = make(redis_url, now=clock)
+    started(store, clock)
+    with shared_redis.client(int(redis_url.rpartition("/")[2])) as client:
+        before = client.hget("_celery_fair.resources", "step")
+        store.turn("a", [], [], [])
+        store.turn("a", [], [], [])
+        client.hset("_celery_fair.resources", "step", before)
+    assert shorts(store.turn("a", [ONE], [], [])) == {"1": Short.STARTING}
+
+
+def test_a_call_that_redis_runs_after_a_later_one_changes_nothing(
+    make: Make, redis_url: str
+) -> None:
+    clock = Clock()
+    store = make(redis_url, now=clock)
+    started(store, clock)
+    store.turn("a", [ONE], [], [])
+    store.turn("a", [], [], [Ended("1", True)])
+    store._number -= 2
+    with pytest.raises(StateAway):
+        store.turn("a", [ONE], [ONE], [])
+    assert store.views()[0].running == {"interactive": 0, "batch": 0}
+
+
+def test_a_place_that_frees_wakes_the_one_who_is_next_and_no_other(
+    make: Make, redis_url: str
+) -> None:
+    clock = Clock()
+    store = make(redis_url, now=clock)
+    started(store, clock)
+    store.turn("a", [ONE], [], [])
+    store.turn("b", [TWO], [], [])
+    store.turn("c", [Want("3", "interactive", ("r",))], [], [])
+    heard: dict[str, bool] = {}
+    waiting = [
+        threading.Thread(target=lambda name=name: heard.update({name: store.woken(name, 5.0)}))
+        for name in "b"
+    ]
+    for thread in waiting:
+        thread.start()
+    store.turn("a", [], [], [Ended("1", True)])
+    for thread in waiting:
+        thread.join()
+    assert heard == {"b": True}
+    assert not store.woken("c", 0.01)
+    assert store.turn("b", [TWO], [], []).granted == ["2"]
+    assert not store.woken("b", 0.01), "who has come isn't woken for what it has"
+
+
+def test_all_keys_expire(make: Make, redis_url: str, shared_redis: RedisServer) -> None:
+    clock = Clock()
+    store = make(redis_url, now=clock)
+    started(store, clock)
+    store.turn("a", [ONE, TWO], [], [])
+    clock.now += 3600.0
+    store.turn("a", [TWO], [ONE], [])
+    with shared_redis.client(int(redis_url.rpartition("/")[2])) as client:
+        assert [key for key in client.keys("_celery_fair.resources*") if client.ttl(key) < 0] == []
+
+
+def test_a_name_of_any_worker_and_lease_is_kept_as_it_is(make: Make, redis_url: str) -> None:
+    clock = Clock()
+    store = make(redis_url, now=clock)
+    started(store, clock)
+    wild = Want('a "task" / 1 é', "batch", ("r",), 7)
+    assert store.turn("w 1@höst {x}", [wild], [], []).granted == [wild.lease]
+    assert store.turn("w 1@höst {x}", [], [wild], []).lost == []
+    store.turn("w 1@höst {x}", [], [], [Ended(wild.lease, True)])
+    assert store.views()[0].running == {"interactive": 0, "batch": 0}
