@@ -61,8 +61,8 @@ class Terminal:
 
     @property
     def screen(self) -> list[str]:
-        """The rows of the last frame."""
-        frame = self.written.rpartition("\x1b[H")[2].partition("\x1b[?")[0]
+        """The rows of the last frame but one: the last may have been written in part."""
+        frame = self.written.rpartition("\x1b[H")[0].rpartition("\x1b[H")[2].partition("\x1b[?")[0]
         return re.sub(r"\x1b\[[0-9;]*m", "", frame).split("\r\n")
 
     def wait_for(self, *words: str, without: str | None = None, timeout=20.0) -> list[str]:

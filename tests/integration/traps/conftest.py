@@ -155,9 +155,17 @@ class Site:
             return channel.client.hlen(channel.unacked_key)
 
     def pops(self, worker: WorkerProcess) -> int:
-        """How many of the worker's Redis connections wait in a BRPOP."""
+        """How many of the worker's Redis connections wait in a BRPOP, or did last."""
+        return len(self._popping(worker))
+
+    def are_in_flight(self, worker: WorkerProcess, pops: int) -> bool:
+        """Whether the worker has so many connections for BRPOPs, and all wait in one now."""
+        found = self._popping(worker)
+        return len(found) == pops and all("b" in one["flags"] for one in found)
+
+    def _popping(self, worker: WorkerProcess) -> list[dict[str, str]]:
         with redis.Redis.from_url(self.broker.url, decode_responses=True) as client:
-            return sum(one["cmd"] == "brpop" for one in _clients(worker, client))
+            return [one for one in _clients(worker, client) if one["cmd"] == "brpop"]
 
     def reconnect(self, worker: WorkerProcess) -> None:
         """Cut the worker's connections, and wait until it has new ones."""

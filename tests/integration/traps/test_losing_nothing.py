@@ -37,12 +37,14 @@ def test_what_was_unacknowledged_comes_back_though_both_pops_were_in_flight(site
 
     Tasks with an ETA leave the windows unfilled; with full ones there is no BRPOP, and no trap.
     """
-    worker = site.start(naive, pool="threads", concurrency=4)
+    # However slow the machine: no BRPOP ends by itself before the connections are cut.
+    conf = {"broker_transport_options": {"polling_interval": 60}}
+    worker = site.start(naive, pool="threads", concurrency=4, conf=conf)
     for number in range(5):
         site.send("i.late", f"i{number}", countdown=3600)
         site.send("b.late", f"b{number}", countdown=3600)
     wait_until(lambda: site.ask(worker, "fair_probe")["scheduled"] == 10, "10 scheduled")
-    wait_until(lambda: site.pops(worker) == 2, "both lanes to have a BRPOP in flight")
+    wait_until(lambda: site.are_in_flight(worker, 2), "both lanes to have a BRPOP in flight")
     if naive:  # the worker dies of the second channel's error
         site.cut(worker)
         assert worker.wait(LONG_SECONDS) != 0

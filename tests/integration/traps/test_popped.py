@@ -27,9 +27,11 @@ def test_what_was_popped_when_the_broker_restarts_is_run(
         pytest.skip("another loop, the same channel: with --full")
     server = start_redis(append_only=True)
     site.use(server.url)
-    worker = site.start(naive, pool=pool, concurrency=2, settings={"mode": mode})
+    # However slow the machine: no BRPOP ends by itself before the worker is stopped.
+    conf = {"broker_transport_options": {"polling_interval": 60}}
+    worker = site.start(naive, pool=pool, concurrency=2, conf=conf, settings={"mode": mode})
     lanes = 2 if mode == "enforce" else 1
-    wait_until(lambda: site.pops(worker) == lanes, "each lane to have a BRPOP in flight")
+    wait_until(lambda: site.are_in_flight(worker, lanes), "each lane to have a BRPOP in flight")
     worker.send_signal(signal.SIGSTOP)
     site.send("i.late", "i")
     site.send("b.late", "b")
@@ -57,7 +59,7 @@ def test_a_connection_that_a_child_has_inherited_does_not_hold_up_the_loop(
     """
     site.use(redis_server.url)
     worker = site.start(naive, pool="prefork", concurrency=2, settings={"reserve": 1})
-    wait_until(lambda: site.pops(worker) == 2, "both lanes to have a BRPOP in flight")
+    wait_until(lambda: site.are_in_flight(worker, 2), "both lanes to have a BRPOP in flight")
     before = _children(worker)
     next(iter(before)).kill()
     wait_until(lambda: len(_children(worker) - before) == 1, "a child that has the sockets too")
