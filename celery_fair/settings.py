@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import json
 import re
 import warnings
@@ -45,6 +46,11 @@ SECRETS: Final = ("tenant_hash_key",)
 
 Seconds = float
 T = TypeVar("T")
+
+
+def keyed_hash(text: str, key: SecretStr) -> str:
+    """Half of a text's HMAC-SHA256, in hex."""
+    return hmac.new(key.get_secret_value().encode(), text.encode(), "sha256").hexdigest()[:32]
 
 
 def _setting(default: T, expected: str, cure: str, **limits: Any) -> T:
@@ -531,12 +537,20 @@ class FairSettings(BaseModel):
         """How many shards each kind has; one is none."""
         return {INTERACTIVE: self.interactive_shards, BATCH: self.batch_shards}
 
+    def as_travels(self, tenant: str) -> str:
+        """A tenant's name as messages have it; that for all, ``*``, is none."""
+        key = self.tenant_hash_key
+        return tenant if key is None or tenant == "*" else keyed_hash(tenant, key)
+
     def shown(self) -> dict[str, Any]:
         """Return what was set, as JSON values that anybody may see: without passwords and keys."""
         shown = self.model_dump(mode="json", exclude_defaults=True)
         for name in ("load_probe", "before_batch"):
             if getattr(self, name) is None:  # what has a serializer of its own is never excluded
                 del shown[name]
+        if self.tenant_hash_key is not None and self.tenant_weights:
+            weights = self.tenant_weights.items()
+            shown["tenant_weights"] = {self.as_travels(name): weight for name, weight in weights}
         if self.state_url is not None:
             shown["state_url"] = maybe_sanitize_url(self.state_url)
         return shown

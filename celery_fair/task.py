@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
@@ -17,6 +16,7 @@ from celery_fair.errors import BadOption, NotInstalled, UnknownKind
 from celery_fair.headers import MAX_TEXT
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS, Kind
 from celery_fair.resources.declaring import known_tokens, known_uses
+from celery_fair.settings import keyed_hash
 
 if TYPE_CHECKING:
     from celery_fair.app import Fair
@@ -223,7 +223,7 @@ def hidden(text: str | None, key: SecretStr | None) -> str | None:
     """Return an identifier as it is to travel: with a key half of its HMAC-SHA256, in hex."""
     if text is None or key is None:
         return text
-    return hmac.new(key.get_secret_value().encode(), text.encode(), "sha256").hexdigest()[:32]
+    return keyed_hash(text, key)
 
 
 def apply_here(

@@ -26,6 +26,8 @@ SHORT: Final[Mapping[Reason, str]] = {
     Reason.ASKING: "waiting for the broker's word that nothing interactive comes first",
     Reason.ARRIVING: "on its way",
     Reason.IN_LINE: "others of its kind first",
+    Reason.TENANT_TURN: "other tenants' turn first",
+    Reason.TENANT_CAP: "its tenant at its cap",
     Reason.FRONT_FIRST: "the front of its queue first",
     Reason.NO_CREDIT: "worker holding all it may",
     Reason.RATE_LIMIT: "rate limit",
@@ -116,6 +118,17 @@ def of_task(reason: Reason, task: Mapping[str, Any], now: float) -> str:
     if reason is not Reason.ETA or eta is None:
         return SHORT[reason]
     return f"its time comes at {clock(eta, now)}, in {duration(eta - now)}"
+
+
+def of_turn(reason: Reason, turn: Mapping[str, Any]) -> str:
+    """What stands before its tenant there."""
+    tenant = turn["tenant"]
+    who = "what names no tenant" if tenant is None else safe(tenant)
+    others = f"{plural(turn['others'], 'other tenant')} wait{'s' * (turn['others'] == 1)}"
+    if reason is Reason.TENANT_CAP:
+        return f"{SHORT[reason]}: {who} runs {turn['running']} there, and {others}"
+    ahead = duration(turn["ahead_seconds"])
+    return f"{SHORT[reason]}: {who} has had {ahead} of slots more, by weight; {others}"
 
 
 def _paused(kind: str | None, report: Mapping[str, Any], now: float) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from celery.states import READY_STATES
 
-from celery_fair.cli.explain_words import SHORT, at_workers, of_task
+from celery_fair.cli.explain_words import SHORT, at_workers, of_task, of_turn
 from celery_fair.cli.explained_waits import NEVER, Wait, paces, reason_in, reasons
 from celery_fair.cli.explanation import HERE, Explanation, Said
 from celery_fair.cli.seen import Look, Seen
@@ -101,6 +101,10 @@ def _of_worker(
         _estimate(found, 0, None, [])
         return
     found.waits += reasons(task["kind"], task.get("queue"), {node: report}, now) or [_unnoticed()]
+    turn = task.get("turn")
+    if turn:
+        reason = Reason.TENANT_CAP if turn["is_capped"] else Reason.TENANT_TURN
+        found.waits.append(Wait(reason, of_turn(reason, turn), [node]))
     before = (task.get("nth") or 1) - 1
     if before:
         found.waits.append(Wait(Reason.IN_LINE, f"{before} of its kind before it there", [node]))

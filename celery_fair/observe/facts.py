@@ -153,6 +153,7 @@ def _kind(scheduler: Scheduler, kind: Kind, now: float) -> dict[str, Any]:
         "rate_limited": lane.limited if lane is not None else 0,
         "scheduled": lane.scheduled if lane is not None else 0,
         "credit": lane.credit if lane is not None else 0,
+        "tenants": lane.tenants(now) if lane is not None else None,
         "source_available": lane is not None and scheduler.backlog(kind, now) is not None,
         "backlog": scheduler.backlog(kind, now) if lane is not None else None,
         "ready": _ready(scheduler, kind, now) if lane is not None else None,

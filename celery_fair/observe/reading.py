@@ -194,6 +194,15 @@ def queues(source: Source) -> Samples:
             yield (kind, label(queue)), number(count)
 
 
+def of_tenants(name: str) -> Reader:
+    """One number of the tenants of a kind, where they take turns."""
+    return lambda source: [
+        ((kind,), number(found[name]))
+        for kind in KINDS
+        if (found := source.facts["kinds"][kind].get("tenants")) is not None
+    ]
+
+
 def of_resources(name: str) -> Reader:
     """One number of each resource that has it."""
     return lambda source: [

@@ -15,7 +15,7 @@ was taken for one: `FIRST_ESTIMATE_SECONDS`).
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Final
+from typing import Final, NamedTuple
 
 from celery_fair.policy.fleet import Segment
 from celery_fair.policy.tenant_line import Account, Line
@@ -32,6 +32,18 @@ NEWEST: Final = 0.2
 
 ALONE: Final = Segment(0, 0, 0)
 """The place of a worker that doesn't know its own yet; there are no caps."""
+
+
+class Standing(NamedTuple):
+    """Why it isn't a tenant's turn."""
+
+    others: int
+    """So many other tenants wait."""
+    ahead_seconds: float
+    """What it has had more than the one whose turn it is, in slot-seconds by weight."""
+    running: int
+    is_capped: bool
+    """Whether that is why."""
 
 
 class Turn:
@@ -181,6 +193,15 @@ class Turns:
         account = self._accounts.get(tenant)
         capped = (account or self._open(tenant)).is_capped
         return capped, self.time_of(tenant)
+
+    def standing(self, tenant: Tenant) -> Standing | None:
+        """What stands before a tenant that waits; ``None`` if it is its turn."""
+        account = self._accounts.get(tenant)
+        first = self._line.first() or self._capped.first()
+        if account is None or first is None or first is account:
+            return None
+        ahead = max(account.time - first.time, 0.0)
+        return Standing(self.waiting - 1, ahead, account.running, account.is_capped)
 
     @property
     def accounts(self) -> Collection[Account]:

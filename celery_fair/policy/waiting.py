@@ -39,6 +39,10 @@ class Reason(str, Enum):
 
     IN_LINE = "in_line"
     """Others of its kind come first."""
+    TENANT_TURN = "tenant_turn"
+    """It is the turn of another tenant, which has had less of the slots."""
+    TENANT_CAP = "tenant_cap"
+    """Its tenant runs all that it may while others wait (``tenant_max_running``)."""
     FRONT_FIRST = "front_first"
     """Tasks in the front of its queue come first: retries and continuations."""
     NO_CREDIT = "no_credit"

@@ -252,6 +252,16 @@ class Lane:
             self.asked_at = now
         return heapq.heappop(held) if isinstance(held, list) else held.pop()
 
+    def before(self, held: Held) -> int:
+        """How many that are held start before it, as far as can be known."""
+        if isinstance(self.held, list):
+            return sum(other < held for other in self.held)
+        return self.held.before(held)
+
+    def tenants(self, now: float) -> dict[str, Any] | None:
+        """Who waits here, where tenants take turns."""
+        return None if isinstance(self.held, list) else self.held.report(now)
+
     def take_turns(self) -> None:
         """Hold by tenant from now on."""
         self.takes_turns = True

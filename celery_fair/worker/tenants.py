@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from celery_fair.policy.fleet import Segment
 from celery_fair.policy.kinds import BATCH, KINDS, Kind
@@ -12,20 +12,24 @@ from celery_fair.policy.load import Load
 from celery_fair.policy.tenant_rules import Tenant, TenantRules
 from celery_fair.policy.tenants import Turn, Turns
 from celery_fair.settings import FairSettings
-from celery_fair.task import hidden
 
-ANYBODY: Final = "*"
+TOP: Final = 3
+NAME_LENGTH: Final = 64
+"""So many tenants are named in a reply, in so many characters."""
 
 if TYPE_CHECKING:
     from celery_fair.worker.lanes import Held, Lane
 
 
+def shown(tenant: Tenant) -> str | None:
+    """A tenant as it is shown: as it travels, so hashed if that was asked for, and not for long."""
+    return None if tenant is None else tenant[:NAME_LENGTH]
+
+
 def rules_of(settings: FairSettings) -> TenantRules:
     """What is set for tenants, by their names as they travel."""
-    key = settings.tenant_hash_key
     weights = {
-        name if name == ANYBODY else hidden(name, key) or name: weight
-        for name, weight in settings.tenant_weights.items()
+        settings.as_travels(name): weight for name, weight in settings.tenant_weights.items()
     }
     return TenantRules(weights, settings.tenant_max_running)
 
@@ -82,6 +86,28 @@ class HeldByTenant:
 
     def clear(self) -> None:
         self.replace(())
+
+    def before(self, held: Held) -> int:
+        """About how many start before it: of each tenant as many as its own, if it has them."""
+        own, time_of = held.tenant, self._turns.time_of
+        before = sum(other < held for other in self._lines[own])
+        time = time_of(own)
+        others = [
+            min(len(line), before + (time_of(tenant) < time))
+            for tenant, line in self._lines.items()
+            if tenant != own
+        ]
+        return before + sum(others)
+
+    def report(self, now: float) -> dict[str, Any]:
+        """How many tenants wait, for how long the first task of one has, and who has the most."""
+        oldest = min((h.received_at for line in self._lines.values() for h in line), default=now)
+        longest = heapq.nlargest(TOP, self._lines.items(), key=lambda item: len(item[1]))
+        return {
+            "waiting": len(self._lines),
+            "longest_wait_seconds": round(now - oldest, 3),
+            "top": [{"tenant": shown(name), "held": len(line)} for name, line in longest],
+        }
 
 
 class Tenants:

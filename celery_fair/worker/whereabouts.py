@@ -12,9 +12,11 @@ from celery_fair.observe.place import Place
 from celery_fair.observe.recent import LONGEST, Ended
 from celery_fair.observe.timeline import HORIZON_SECONDS
 from celery_fair.observer import TaskInfo
+from celery_fair.policy.kinds import Kind
 from celery_fair.policy.load import Mode
 from celery_fair.worker import internals, telling
-from celery_fair.worker.lanes import Lane
+from celery_fair.worker.lanes import Held, Lane
+from celery_fair.worker.tenants import shown
 
 if TYPE_CHECKING:
     from celery_fair.worker.scheduler import Scheduler
@@ -65,14 +67,34 @@ def _running(scheduler: Scheduler, id: str) -> Iterator[dict[str, Any]]:
 
 
 def _held(scheduler: Scheduler, id: str) -> Iterator[dict[str, Any]]:
-    lines = [(kind, line) for kind, lane in scheduler.lanes.items() for line in (lane, lane.aside)]
-    for kind, line in lines:
-        every = list(line)
-        for held in every:
+    for kind, lane in scheduler.lanes.items():
+        for held in list(lane):
             if _is(held.request, id):
-                nth = sum(other < held for other in every) + 1
-                place = {"place": Place.HELD.value, "nth": nth, "of": len(every)}
-                yield {**place, "request": held.request, "info": telling.of_held(kind, held)}
+                turn = {"turn": _turn(lane, held)} if lane.takes_turns else {}
+                yield {**_in_line(kind, held, lane.before(held), len(lane)), **turn}
+        aside = list(lane.aside)
+        for held in aside:
+            if _is(held.request, id):
+                yield _in_line(kind, held, sum(other < held for other in aside), len(aside))
+
+
+def _in_line(kind: Kind, held: Held, before: int, of: int) -> dict[str, Any]:
+    place = {"place": Place.HELD.value, "nth": before + 1, "of": of}
+    return {**place, "request": held.request, "info": telling.of_held(kind, held)}
+
+
+def _turn(lane: Lane, held: Held) -> dict[str, Any] | None:
+    """What stands before its tenant, if it is another's turn."""
+    standing = lane.turns.standing(held.tenant)
+    if standing is None:
+        return None
+    return {
+        "tenant": shown(held.tenant),
+        "others": standing.others,
+        "ahead_seconds": round(standing.ahead_seconds, 3),
+        "running": standing.running,
+        "is_capped": standing.is_capped,
+    }
 
 
 def _limited(scheduler: Scheduler, id: str) -> Iterator[dict[str, Any]]:

@@ -251,6 +251,21 @@ def test_a_kind_has_its_backlog_once_however_many_workers_count_it():
     assert found.waits[0].text == "no free slot (a, b)"
 
 
+@pytest.mark.parametrize(
+    ("capped", "reason", "words"),
+    [
+        (False, Reason.TENANT_TURN, "acme has had 12 s of slots more, by weight; 1 other tenant"),
+        (True, Reason.TENANT_CAP, "its tenant at its cap: acme runs 4 there"),
+    ],
+)
+def test_a_task_of_a_tenant_whose_turn_it_isnt_says_so(capped, reason, words):
+    turn = {"tenant": "acme", "others": 1, "ahead_seconds": 12.0, "running": 4, "is_capped": capped}
+    batch = kind("celery.batch", why=Reason.SLOTS_TAKEN, held=3)
+    found = explain({"w1": report(batch, task=task("held", nth=3, of=3, turn=turn))})
+    assert reasons(found) == [Reason.SLOTS_TAKEN, reason, Reason.IN_LINE]
+    assert words in found.waits[1].text
+
+
 def test_the_oldest_of_a_kind_is_held_or_first_in_line_at_the_broker():
     held = report(kind("celery.batch", oldest_ready_at=NOW - 20))
     assert explain_kind("batch", Said({"a": held}), NOW).oldest_ready_at == NOW - 20

@@ -168,7 +168,7 @@ def test_every_metric_of_the_table_is_shown_or_left_out_on_purpose():
         "credit_tasks", "estimated_run_seconds", "dispatched_total", "would_have_held_total",
         "batch_owed", "fleet_workers", "fleet_slots", "worker_last_seen_timestamp_seconds",
         "exporter_connected", "exporter_workers", "exporter_unreadable_events_total",
-        "yield_reaction_seconds_total",
+        "yield_reaction_seconds_total", "tenants_waiting", "tenant_longest_wait_seconds",
     }  # fmt: skip
 
 

@@ -96,8 +96,16 @@ def test_every_metric_of_a_new_worker_can_be_read():
     for metric in METRICS:
         found = list(metric.read(source(task("t", succeeded=1))))
         unknown = metric.name.endswith(("share_received_ratio", "engine_pressure"))
-        unknown = unknown or "resource" in metric.labels
+        unknown = unknown or "resource" in metric.labels or "_tenant" in metric.name
         assert found or unknown, metric.name
+
+
+def test_tenants_are_told_of_without_their_names_and_not_before_one_is_named():
+    told = {"waiting": 3, "longest_wait_seconds": 1.5, "top": [{"tenant": "acme", "held": 2}]}
+    found = source(batch=kind("celery.batch", tenants=told))
+    assert read("tenants_waiting", found) == {("batch",): 3.0}
+    assert read("tenant_longest_wait_seconds", found) == {("batch",): 1.5}
+    assert not [metric.name for metric in METRICS if "tenant" in metric.labels]
 
 
 def test_a_share_that_nobody_could_measure_is_missing():

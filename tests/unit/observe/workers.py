@@ -26,6 +26,7 @@ def kind(*queues: str, **changes: Any) -> dict[str, Any]:
         "rate_limited": 0,
         "scheduled": 0,
         "credit": 4,
+        "tenants": None,
         "source_available": True,
         "backlog": 0,
         "ready": {},

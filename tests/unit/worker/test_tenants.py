@@ -33,10 +33,14 @@ def run_all(lane: Lane, seconds: float = 1.0) -> list[str]:
     """Take and run one after the other."""
     ran = []
     while len(lane):
-        held = lane.take(NOW)
-        ran.append(held.request)
-        lane.turns.end(lane.turns.start(held.tenant, NOW), seconds)
+        ran.append(run_one(lane, seconds))
     return ran
+
+
+def run_one(lane: Lane, seconds: float = 1.0) -> str:
+    held = lane.take(NOW)
+    lane.turns.end(lane.turns.start(held.tenant, NOW), seconds)
+    return str(held.request)
 
 
 def test_without_tenants_a_lane_holds_a_plain_heap():
@@ -194,3 +198,37 @@ def test_settings_hold_from_the_next_tick_on():
     (account,) = tenants.turns[BATCH].accounts
     assert account.weight == 4.0
     assert account.part == 1
+
+
+def test_what_is_told_of_tenants_is_bounded_in_number_and_length():
+    held = lane()
+    assert held.tenants(NOW) is None
+    hold(held, None, "n1")
+    for number in range(50):
+        hold(held, f"tenant-{number}" + "x" * 200, "one")
+    hold(held, "big", "b1", "b2", "b3")
+    told = held.tenants(NOW + 3)
+    assert told["waiting"] == 52
+    assert told["longest_wait_seconds"] == 3.0
+    assert len(told["top"]) == 3
+    assert told["top"][0] == {"tenant": "big", "held": 3}
+    assert all(len(one["tenant"] or "") <= 64 for one in told["top"])
+
+
+def test_how_many_come_before_counts_turns():
+    held = lane()
+    hold(held, "acme", *(f"a{n}" for n in range(9)))
+    hold(held, "zeta", "z1", "z2")
+    every = {one.request: one for one in held}
+    assert held.before(every["z2"]) == 2  # z1, and a0 meanwhile
+    assert held.before(every["a8"]) == 10
+
+
+def test_whose_turn_it_isnt_stands_behind_by_what_it_has_had():
+    held = lane()
+    hold(held, "acme", "a1", "a2")
+    hold(held, "zeta", "z1")
+    assert run_one(held) == "a1"
+    assert held.turns.standing("zeta") is None
+    standing = held.turns.standing("acme")
+    assert (standing.others, standing.ahead_seconds) == (1, 1.0)
