@@ -26,6 +26,7 @@ from celery_fair.jobs.mixin import JobsMixin
 from celery_fair.observer import Observer, Observers, TaskInfo
 from celery_fair.policy.kinds import Kind
 from celery_fair.publish import CHORD_UNLOCK, Publish
+from celery_fair.resources.mixin import ResourcesMixin
 from celery_fair.resources.resources import Resources
 from celery_fair.retrying import Retrying
 from celery_fair.routing import FairRouter, Lanes
@@ -60,7 +61,7 @@ logger = logging.getLogger(__name__)
 _POSITIONAL = Celery.send_task.__code__.co_varnames[4 : Celery.send_task.__code__.co_argcount]
 
 
-class Fair(HintsMixin, JobsMixin, YieldingMixin):
+class Fair(HintsMixin, JobsMixin, YieldingMixin, ResourcesMixin):
     """Installs celery-fair into a Celery app: ``Fair(app)``, or ``Fair().init_app(app)``.
 
     Keyword arguments are settings (`FairSettings`); they beat ``app.conf.fair``, and the

@@ -130,6 +130,25 @@ class QueueFull(FairError):  # noqa: N818
         )
 
 
+class RateLimited(FairError):  # noqa: N818
+    """A resource has refused this task (HTTP 429): raise it, and the task runs again later.
+
+    All workers then use less of ``resource``, or of all that the task uses, and batch nothing of it
+    for a while. The delay of the retry is ``retry_after`` seconds, else it grows with each. After
+    the task's ``max_retries`` it fails with this error.
+    """
+
+    def __init__(self, retry_after: float | None = None, resource: str | None = None) -> None:
+        self.retry_after = retry_after
+        self.resource = resource
+        super().__init__(retry_after, resource)
+
+    def __str__(self) -> str:
+        what = "what the task uses" if self.resource is None else self.resource
+        when = "" if self.retry_after is None else f" for {self.retry_after:g} s"
+        return f"refused by {what}{when}: allow more retries (max_retries), or lower its limits"
+
+
 class NotInstalled(FairError, RuntimeError):  # noqa: N818
     """No Fair is installed in the Celery app: call Fair(app) where the app is made."""
 

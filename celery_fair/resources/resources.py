@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from celery_fair.headers import FairHeader
 from celery_fair.policy.kinds import Kind
+from celery_fair.resources.charging import Charging
 from celery_fair.resources.rules import Resource, rules_of
 from celery_fair.resources.store import ResourceStore
 from celery_fair.resources.uses import Uses, Using
@@ -24,6 +25,7 @@ class Resources:
         self._using: Using | None = None
         self._store: ResourceStore | None = None
         self._let_go: Callable[[], None] = _nothing
+        self.charging = Charging(fair)
 
     @property
     def rules(self) -> Mapping[str, Resource]:

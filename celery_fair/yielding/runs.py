@@ -8,7 +8,11 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from celery.exceptions import Retry
+
+from celery_fair.errors import RateLimited
 from celery_fair.internals import trace_anew
+from celery_fair.resources.refused import again, tell
 from celery_fair.yielding.board import Board
 from celery_fair.yielding.continuing import publish
 from celery_fair.yielding.run import Run, running
@@ -113,7 +117,11 @@ class Runs:
                 if run.cut_off is None:
                     return result
                 yielding = run.cut_off
+            except RateLimited as refused:
+                raise again(self._fair, run.task, refused) from refused
             except BaseException as raised:
+                if isinstance(raised, Retry) and isinstance(raised.exc, RateLimited):
+                    tell(self._fair, raised.exc)
                 found = ungrouped(raised)
                 if isinstance(found, Yielding):
                     yielding = found

@@ -1,0 +1,114 @@
+"""What a task says as it runs: how much it has really used, and that a resource has refused it."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from celery_fair.errors import BadOption, StateAway, did_you_mean
+from celery_fair.headers import FairHeader
+from celery_fair.publish import running_header
+from celery_fair.resources.rules import OF_KIND
+
+if TYPE_CHECKING:
+    from celery_fair.app import Fair
+
+#: In the delivery info of a running task: it holds what it uses, and its estimate is charged.
+LEASE: Final = "fair_lease"
+
+#: An attribute of a running request: of which resources its estimate has been replaced.
+SETTLED: Final = "_fair_settled"
+
+
+class Charging:
+    """For one app; what it does without Redis is nothing, as no task must fail for it."""
+
+    def __init__(self, fair: Fair) -> None:
+        self._fair = fair
+
+    @property
+    def _is_set(self) -> bool:
+        return self._fair.settings.enabled and self._fair.resources.is_set
+
+    def charge(self, resource: str | None, tokens: int, requests: int) -> None:
+        """Take what was used from budgets, less what was charged when the task started."""
+        _check_number("charge(tokens=…)", tokens)
+        _check_number("charge(requests=…)", requests)
+        if not self._is_set:
+            return
+        for name in self._names(resource, "charge(resource)"):
+            beyond = [
+                self._beyond(name, "requests", requests),
+                self._beyond(name, "tokens", tokens),
+            ]
+            if any(beyond):
+                with suppress(StateAway):
+                    self._fair.resources.store.charge(name, beyond[1], beyond[0])
+
+    def slow_down(self, resource: str | None, retry_after: float | None) -> None:
+        """Say that a resource has refused: less of it from now on, and batch first."""
+        if retry_after is not None:
+            retry_after = known_seconds(retry_after, "slow_down(retry_after=…)")
+        if not self._is_set:
+            return
+        for name in self._names(resource, "slow_down(resource)"):
+            with suppress(StateAway):
+                self._fair.resources.store.slow_down(name, retry_after)
+
+    def names_of_running(self) -> Sequence[str] | None:
+        """Return what the running task uses, the limits of kinds left out; None outside of one."""
+        task = self._fair.app.current_worker_task
+        if task is None:
+            return None
+        found = self._fair.resources.using.names_of(task.name, task)
+        return [name for name in found if not name.startswith(OF_KIND)]
+
+    def _names(self, resource: str | None, where: str) -> Sequence[str]:
+        rules = self._fair.resources.rules
+        if resource is None:
+            names = self.names_of_running()
+            if names is None:
+                raise BadOption(where, "the name of a resource, as no task runs here", None)
+            return names
+        if resource not in rules:
+            hint = did_you_mean(resource, rules) if isinstance(resource, str) else ""
+            raise BadOption(where, f"one of {', '.join(sorted(rules))}{hint}", resource)
+        return [resource]
+
+    def _beyond(self, name: str, budget: str, used: int) -> int:
+        """Return what is to be charged: the first that a task says replaces its estimate."""
+        rule = self._fair.resources.rules[name]
+        if (rule.requests_per_minute if budget == "requests" else rule.tokens_per_minute) is None:
+            return 0
+        task = self._fair.app.current_worker_task
+        request = None if task is None else task.request
+        if not used or request is None or LEASE not in (request.delivery_info or {}):
+            return used
+        settled = request.__dict__.setdefault(SETTLED, set())
+        if (name, budget) in settled:
+            return used
+        settled.add((name, budget))
+        return used - self._charged(task, name, budget)
+
+    def _charged(self, task: Any, name: str, budget: str) -> int:
+        header: FairHeader = running_header(self._fair, task, time.time())
+        uses = self._fair.resources.uses_of(header.kind, task.name, header)
+        if uses is None or name not in uses.names:
+            return 0
+        return 1 if budget == "requests" else uses.tokens
+
+
+def known_seconds(seconds: Any, where: str) -> float:
+    """Return a time to stay away, in seconds; raises `BadOption` naming ``where`` it was said."""
+    good = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
+    if good and math.isfinite(seconds) and seconds >= 0:
+        return float(seconds)
+    raise BadOption(where, "seconds from 0, or none", seconds)
+
+
+def _check_number(where: str, value: object) -> None:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise BadOption(where, "a whole number, below 0 to give back", value)
