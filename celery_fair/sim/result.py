@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from celery_fair.policy import BATCH, KINDS, Kind
 
@@ -22,6 +22,7 @@ class Task:
     received: float = math.inf
     worker: int = -1
     endings: int = 0
+    tenant: str | None = None
 
 
 @dataclass(slots=True)
@@ -52,6 +53,13 @@ class Result:
         """A quantile of the waits, ``nan`` if nothing was published in the window."""
         waits = self.waits(kind)
         return waits[max(math.ceil(quantile * len(waits)), 1) - 1] if waits else math.nan
+
+    def most_at_once(self) -> int:
+        """The most tasks that ran at the same time."""
+        ran = [task for task in self.tasks if task.started < math.inf]
+        # At one instant ends come before starts.
+        edges = sorted([(t.started, 1) for t in ran] + [(t.finished, -1) for t in ran])
+        return max(accumulate(step for _, step in edges), default=0)
 
     def rate(self, kind: Kind = BATCH) -> float:
         """Tasks of the kind that finished in the window, a second."""

@@ -8,10 +8,14 @@ import random
 from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import count
+from operator import itemgetter
 
 from celery_fair.policy import BATCH, INTERACTIVE, KINDS, Kind, Member, PolicySettings, fleet_view
+from celery_fair.resources.memory_store import MemoryStore
+from celery_fair.sim.held import Ready
+from celery_fair.sim.places import Places
 from celery_fair.sim.result import Result, Task
-from celery_fair.sim.scenario import Outage, Scenario, is_blind
+from celery_fair.sim.scenario import Arrivals, Outage, Scenario, is_blind, pressure
 from celery_fair.sim.worker import Lane, Worker
 
 _FORGET_SECONDS = 3.0
@@ -35,7 +39,9 @@ class Simulation:
         self.now = 0.0
         self.round_trip_seconds = scenario.round_trip_seconds
         self.hold_max_seconds = scenario.hold_max_seconds
-        self.ready: dict[Kind, deque[Task]] = {kind: deque() for kind in KINDS}
+        self.ready = {kind: Ready(scenario.shards) for kind in KINDS}
+        rules = {one.name: one for one in scenario.resources}
+        self.store = MemoryStore(rules, clock=lambda: self.now) if rules else None
         self.waiting: dict[Kind, deque[tuple[Worker, Lane]]] = {k: deque() for k in KINDS}
         self.words: dict[str, tuple[float, Member]] = {}
         self._events: list[tuple[float, int, Callable[[], None]]] = []
@@ -84,7 +90,7 @@ class Simulation:
         def arrive() -> None:
             if lane.generation != generation or not worker.alive:
                 return
-            if self.ready[lane.kind]:
+            if len(self.ready[lane.kind]):
                 self._deliver(worker, lane)
                 return
             lane.parked = True
@@ -136,25 +142,45 @@ class Simulation:
         for kind in KINDS:
             self._serve(kind)
 
+    def places(self, worker: Worker) -> Places | None:
+        """Its part in what workers share, if there is anything."""
+        if self.store is None:
+            return None
+        uses = {kind: self.scenario.work(kind).uses for kind in KINDS}
+        return Places(self.store, worker.name, worker.generation, uses)
+
+    def wake_others(self, worker: Worker) -> None:
+        """Something was given back: those for whom it was set aside hear of it."""
+        if self.store is None:
+            return
+        for other in self.workers:
+            if other is not worker and other.alive and self.store.woken(other.name, 0.0):
+                self.at(self.now + self.round_trip_seconds, other.advance)
+
+    def engine_pressure(self) -> float | None:
+        """What each worker's load probe says."""
+        return pressure(self.scenario, self.now)
+
     def backlog(self, kind: Kind) -> int | None:
         """What is ready at the broker, unless the sensor is blind."""
         return None if is_blind(self.scenario, self.now) else len(self.ready[kind])
 
     # The broker.
 
-    def publish(self, kind: Kind) -> None:
-        """Put a new message at the end of the queue."""
-        task = Task(next(self._ids), kind, self.now, next(self._services[kind]))
+    def publish(self, kind: Kind, tenant: str | None = None) -> None:
+        """Put a new message at the end of its queue."""
+        service = next(self._services[kind])
+        task = Task(next(self._ids), kind, self.now, service, tenant=tenant)
         self.result.tasks.append(task)
         self.ready[kind].append(task)
         self._serve(kind)
 
     def _serve(self, kind: Kind) -> None:
-        while self.ready[kind] and self.waiting[kind]:
+        while len(self.ready[kind]) and self.waiting[kind]:
             self._deliver(*self.waiting[kind].popleft())
 
     def _deliver(self, worker: Worker, lane: Lane) -> None:
-        task = self.ready[lane.kind].popleft()
+        task = self.ready[lane.kind].pop(lane.held.turns)
         lane.parked = False
         generation = worker.generation
 
@@ -177,17 +203,18 @@ class Simulation:
             # The first of an endless load are part done, so that the slots are out of step.
             yield seconds * source.random() if work.backlog and number < slots else seconds
 
-    def _times(self, kind: Kind) -> Iterator[float]:
+    def _times(self, kind: Kind) -> Iterator[tuple[float, str | None]]:
         source = random.Random(f"{self.seed} {kind} arrivals")
-        return heapq.merge(*(part.times(source) for part in self.scenario.work(kind).arrivals))
+        parts = self.scenario.work(kind).arrivals
+        return heapq.merge(*(_of_tenant(part, source) for part in parts), key=itemgetter(0))
 
-    def _next_arrival(self, kind: Kind, times: Iterator[float]) -> None:
-        time = next(times, None)
-        if time is None or time >= self.scenario.end:
+    def _next_arrival(self, kind: Kind, times: Iterator[tuple[float, str | None]]) -> None:
+        time, tenant = next(times, (math.inf, None))
+        if time >= self.scenario.end:
             return
 
         def arrive() -> None:
-            self.publish(kind)
+            self.publish(kind, tenant)
             self._next_arrival(kind, times)
 
         self.at(time, arrive)
@@ -236,3 +263,7 @@ class Simulation:
             part.worker == worker.index and part.at <= self.now < part.until
             for part in self.scenario.partitions
         )
+
+
+def _of_tenant(part: Arrivals, source: random.Random) -> Iterator[tuple[float, str | None]]:
+    return ((time, part.tenant) for time in part.times(source))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from celery_fair.policy import BATCH, INTERACTIVE, Kind
+from celery_fair.resources.rules import Resource
 
 Draw = Callable[[random.Random], float]
 
@@ -30,7 +31,7 @@ def exponential(mean: float) -> Draw:
 class Arrivals:
     """When tasks come: ``size`` at once at each time, at Poisson or fixed gaps, from ``start`` on.
 
-    ``rate`` is times a second; 0 means once, at ``start``.
+    ``rate`` is times a second; 0 means once, at ``start``. All are of one ``tenant``.
     """
 
     rate: float
@@ -38,6 +39,7 @@ class Arrivals:
     poisson: bool = True
     start: float = 0.0
     until: float = float("inf")
+    tenant: str | None = None
 
     def times(self, source: random.Random) -> Iterator[float]:
         """Yield one time for each task."""
@@ -53,11 +55,15 @@ class Arrivals:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Tasks of one kind. ``backlog`` keeps so many waiting at the broker, without end."""
+    """Tasks of one kind. ``backlog`` keeps so many waiting at the broker, without end.
+
+    ``uses``: names of ``Scenario.resources``; each task has all of them, or waits.
+    """
 
     service: Draw
     arrivals: tuple[Arrivals, ...] = ()
     backlog: int = 0
+    uses: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +86,8 @@ class Scenario:
     ``poll_seconds``: how long a fetch that waits at the broker outlives the credit it was sent for
     (0 on AMQP, up to a second for a Redis BRPOP). ``fleet_delay_seconds``: how old the other
     workers' last words get; ``None`` is no view at all. ``blind``: when the sensor reads nothing.
+    ``shards``: queues of each kind. ``engine``: the pressure in the engine behind the tasks, from
+    one time to another; there is no probe at other times.
     """
 
     name: str
@@ -98,6 +106,9 @@ class Scenario:
     outages: tuple[Outage, ...] = ()
     partitions: tuple[Outage, ...] = ()
     blind: tuple[tuple[float, float], ...] = field(default=())
+    shards: int = 1
+    resources: tuple[Resource, ...] = ()
+    engine: tuple[tuple[float, float, float], ...] = ()
 
     @property
     def end(self) -> float:
@@ -114,7 +125,12 @@ def is_blind(scenario: Scenario, now: float) -> bool:
     return any(start <= now < end for start, end in scenario.blind)
 
 
+def pressure(scenario: Scenario, now: float) -> float | None:
+    """What a load probe says at this time."""
+    return next((found for start, end, found in scenario.engine if start <= now < end), None)
+
+
 __all__ = [
     "BATCH", "INTERACTIVE", "Arrivals", "Draw", "Outage", "Scenario", "Work",
-    "constant", "exponential", "is_blind", "uniform",
+    "constant", "exponential", "is_blind", "pressure", "uniform",
 ]  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Protocol
 
 from celery_fair.policy import (
@@ -16,17 +15,27 @@ from celery_fair.policy import (
     Policy,
     PolicySettings,
 )
+from celery_fair.policy.tenants import Turn, Turns
+from celery_fair.sim.held import Held
+from celery_fair.sim.places import Places
 from celery_fair.sim.result import Task
+
+ASIDE = 4
+"""So many messages a slot, at the most, wait in a worker for something that they use."""
 
 
 class Lane:
-    """One kind inside one worker: the messages it holds and its fetch, if one is under way."""
+    """One kind inside one worker: the messages it holds and its fetch, if one is under way.
 
-    __slots__ = ("asked_at", "credit", "fetching", "generation", "held", "kind", "parked")
+    ``aside``: how many messages wait in the worker for something that they use.
+    """
+
+    __slots__ = ("aside", "asked_at", "credit", "fetching", "generation", "held", "kind", "parked")
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
-        self.held: deque[Task] = deque()
+        self.held = Held(Turns())
+        self.aside = 0
         self.credit = 0
         self.fetching = False
         self.parked = False
@@ -56,6 +65,15 @@ class Host(Protocol):
     def backlog(self, kind: Kind) -> int | None:
         """What is ready at the broker, ``None`` if it cannot be read."""
 
+    def places(self, worker: Worker) -> Places | None:
+        """A new worker's part in what all of them share; None if that is nothing."""
+
+    def wake_others(self, worker: Worker) -> None:
+        """Tell other workers that something was set aside for them."""
+
+    def engine_pressure(self) -> float | None:
+        """What a load probe says now."""
+
 
 class Worker:
     """Pulls, dispatches and ticks just as the real one does, around the same `Policy`."""
@@ -73,13 +91,16 @@ class Worker:
     def _boot(self) -> None:
         self.policy = Policy(self.settings, slots=self.slots, now=self.host.now)
         self.lanes = {kind: Lane(kind) for kind in KINDS}
-        self.running: dict[int, Task] = {}
+        self.running: dict[int, tuple[Task, Turn]] = {}
+        self.places = self.host.places(self)
 
     def die(self) -> list[Task]:
         """Stop at once; return the messages that go back to the broker, oldest first."""
         self.alive = False
         self.generation += 1
-        lost = [*self.running.values(), *(t for lane in self.lanes.values() for t in lane.held)]
+        lost = [task for task, _ in self.running.values()]
+        lost += [task for lane in self.lanes.values() for task in lane.held]
+        lost += self.places.waiting.values() if self.places is not None else ()
         for lane in self.lanes.values():
             lane.held.clear()
             lane.credit = 0
@@ -100,6 +121,7 @@ class Worker:
             return
         now = self.host.now
         interactive, batch = self.lanes[INTERACTIVE], self.lanes[BATCH]
+        self._take_places()
         while True:
             empty = self._is_empty(interactive)
             batch_held = 0 if self.policy.leans and interactive.fetching else len(batch.held)
@@ -117,18 +139,32 @@ class Worker:
         task.received = self.host.now
         task.worker = self.index
         lane.fetching = False
-        lane.held.append(task)
+        if self.places is not None and self.places.wants(task):
+            lane.aside += 1
+        else:
+            lane.held.append(task)
         self.advance()
 
     def finish(self, task: Task) -> None:
         """A task's slot is free again."""
-        del self.running[task.number]
-        self.policy.finish(task.kind, self.host.now, self.host.now - task.started)
+        seconds = self.host.now - task.started
+        _, turn = self.running.pop(task.number)
+        self.lanes[task.kind].held.turns.end(turn, seconds)
+        self.policy.finish(task.kind, self.host.now, seconds)
+        if self.places is not None:
+            self.places.end(task)
         self.advance()
+        self.host.wake_others(self)
 
     def tick(self) -> None:
         """Read the sensor and tell the policy."""
-        self.policy.observe(self._load(), self.host.now)
+        load = self._load()
+        self.policy.observe(load, self.host.now)
+        for lane, left in (
+            (self.lanes[INTERACTIVE], load.interactive_backlog),
+            (self.lanes[BATCH], load.batch_backlog),
+        ):
+            lane.held.turns.tick(self.host.now, nobody_waits=left == 0)
         self.advance()
         for lane in self.lanes.values():
             self._give_back(lane)
@@ -146,13 +182,24 @@ class Worker:
         return self.policy.member(self.name)
 
     def _start(self, task: Task, now: float) -> None:
-        self.running[task.number] = task
+        turn = self.lanes[task.kind].held.turns.start(task.tenant, now)
+        self.running[task.number] = task, turn
         task.started = now
         self.policy.start(task.kind, now, now - task.received)
         self.host.run_task(self, task)
 
+    def _take_places(self) -> None:
+        """Ask for what is used by as many tasks as could have a slot."""
+        if self.places is None:
+            return
+        free = self.slots - len(self.running) - sum(len(lane.held) for lane in self.lanes.values())
+        for task in self.places.ask(dict.fromkeys(KINDS, max(free, 0))):
+            lane = self.lanes[task.kind]
+            lane.aside -= 1
+            lane.held.append(task)
+
     def _pull(self, lane: Lane) -> None:
-        if len(lane.held) < lane.credit:
+        if len(lane.held) < lane.credit and lane.aside < ASIDE * self.slots:
             if not lane.fetching:
                 lane.fetching = True
                 lane.asked_at = self.host.now
@@ -166,6 +213,8 @@ class Worker:
         overdue = [task for task in lane.held if task.received <= old]
         for task in overdue:
             lane.held.remove(task)
+            if self.places is not None:
+                self.places.end(task, began=False)
         self.host.give_back(overdue)
 
     def _is_empty(self, lane: Lane) -> bool:
@@ -176,19 +225,22 @@ class Worker:
         now = self.host.now
         interactive, batch = self.lanes[INTERACTIVE], self.lanes[BATCH]
         ages: dict[Kind, float] = dict.fromkeys(KINDS, 0.0)
-        for task in self.running.values():
+        for task, _ in self.running.values():
             ages[task.kind] = max(ages[task.kind], now - task.started)
         return Load(
             interactive_backlog=self._backlog(interactive),
             batch_backlog=self._backlog(batch),
             interactive_oldest_wait_seconds=(
-                now - interactive.held[0].received if interactive.held else 0.0
+                0.0 if (first := interactive.held.first) is None else now - first.received
             ),
-            batch_oldest_wait_seconds=now - batch.held[0].published if batch.held else 0.0,
+            batch_oldest_wait_seconds=max(
+                (now - task.published for task in batch.held), default=0.0
+            ),
             interactive_oldest_run_seconds=ages[INTERACTIVE],
             batch_oldest_run_seconds=ages[BATCH],
             interactive_lane_empty=self._is_empty(interactive),
             batch_lane_empty=self._is_empty(batch),
+            engine_pressure=self.host.engine_pressure(),
         )
 
     def _backlog(self, lane: Lane) -> int | None:

@@ -19,7 +19,7 @@ CORE = {"app", "current", "errors", "headers", "publish", "routing", "settings",
 #: edges. ``public`` is ``celery_fair`` itself.
 ALLOWED = {
     "policy": {"policy"},
-    "sim": {"sim", "policy"},
+    "sim": {"sim", "policy", "resources"},
     "errors": set(),
     "headers": {"policy"},
     "settings": {"policy", "errors", "resources"},

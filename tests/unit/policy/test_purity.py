@@ -32,5 +32,7 @@ def test_policy_imports_the_standard_library_and_itself(path):
 @pytest.mark.parametrize("path", sorted((PACKAGE / "sim").glob("*.py")), ids=lambda p: p.name)
 def test_the_simulator_imports_the_policy_and_the_standard_library(path):
     for name in imports(path):
-        allowed = name.startswith(("celery_fair.policy", "celery_fair.sim"))
+        allowed = name.startswith(
+            ("celery_fair.policy", "celery_fair.sim", "celery_fair.resources")
+        )
         assert allowed or name.partition(".")[0] in sys.stdlib_module_names
