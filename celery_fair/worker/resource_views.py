@@ -6,7 +6,6 @@ import logging
 import random
 import threading
 from collections.abc import Callable, Sequence
-from operator import attrgetter
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
@@ -40,8 +39,7 @@ class ResourceViews:
     @classmethod
     def of(cls, fair: Fair) -> ResourceViews:
         """Of an app."""
-        store = attrgetter("store")
-        return cls(lambda: store(fair.resources).views(), is_set=fair.resources.is_set)
+        return cls(lambda: fair.resources.store.views(), is_set=fair.resources.is_set)
 
     def start(self) -> None:
         """Begin; once is enough."""
