@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 
-from celery_fair.policy.tenants import Tenant, Turns
+from celery_fair.policy.tenant_rules import Tenant
+from celery_fair.policy.tenants import Turns
 from celery_fair.sim.result import Task
 
 
