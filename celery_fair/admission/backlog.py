@@ -24,6 +24,9 @@ READ_SECONDS = 0.1
 """Between two readings: at most ten a second, however many publish."""
 ANSWER_SECONDS = 0.5
 """How long a publisher waits for a reading; connecting, where it must, has as much again."""
+CHOICE_SECONDS = 0.1
+"""The same where nothing but the choice of a shard needs it: RabbitMQ answers for a queue behind
+all that was published to it."""
 READ_PART = 0.05
 """Of its time a publisher spends no more than this on lengths that nothing but a choice needs."""
 OLD_SECONDS = 1.0
@@ -72,7 +75,8 @@ class Backlog:
         self._last: Reading | None = None
         self._history: deque[Reading] = deque(maxlen=int(SLOPE_SECONDS / READ_SECONDS))
         self._since: Counter[Kind] = Counter()
-        self._sent: Counter[str] = Counter()
+        self._lengths: Counter[str] = Counter()
+        """By queue, as far as is known: as last read, and what this process has sent since."""
         self._next_at = self._backoff = 0.0
         self._pid = os.getpid()  # last: until then another thread may find a lock of the parent's
 
@@ -91,19 +95,19 @@ class Backlog:
         """Count a message of this process in the queue that it was sent to."""
         self._own()
         with self._count_lock:
-            self._sent[queue] += 1
+            self._lengths[queue] += 1
 
     def lengths(self, queues: Sequence[str]) -> list[int] | None:
-        """How long each is, or None where that isn't known; waits for nobody else's reading."""
+        """How long each is, or None where that can't be known; waits for nobody else's reading.
+
+        While they can't be read it is an estimate, of what was there and what was sent from here.
+        """
         if self._is_unmeasurable:
             return None
         self._own()
         if self._clock() >= self._next_at:
             self._read_or_wait(0)
-        last = self._last
-        if last is None or self._clock() - last.at > OLD_SECONDS:
-            return None
-        return [last.lengths.get(queue, 0) + self._sent[queue] for queue in queues]
+        return [self._lengths[queue] for queue in queues]
 
     def of(self, kind: Kind) -> int | None:
         """How many wait, or None where that isn't known; reads the broker if it is time to."""
@@ -155,7 +159,7 @@ class Backlog:
     def _read(self) -> None:
         started = self._clock()
         with self._count_lock:
-            before, sent = self._since.copy(), self._sent.copy()
+            before, lengths = self._since.copy(), self._lengths.copy()
         try:
             reading = self._reading()
         except Exception as error:
@@ -165,7 +169,7 @@ class Backlog:
             return
         with self._count_lock:
             self._since.subtract(before)
-            self._sent = +(self._sent - sent)
+            self._lengths = Counter(reading.lengths) + (self._lengths - lengths)
             self._last = reading
         # Not before there is a value: those who come meanwhile without one wait for it.
         self._next_at = started + self._pause(reading.at - started)
@@ -216,12 +220,13 @@ class Backlog:
 
     def _answer(self, queues: list[str]) -> Any:
         assert self._link is not None
-        until = self._clock() + ANSWER_SECONDS
+        seconds = ANSWER_SECONDS if self._fair.admission.limits else CHOICE_SECONDS
+        until = self._clock() + seconds
         answer = self._link.ask(queues, None)
         while answer is None:
             left = until - self._clock()
             if left <= 0:
-                raise TimeoutError(f"no answer within {ANSWER_SECONDS:g} s")
+                raise TimeoutError(f"no answer within {seconds:g} s")
             answer = self._link.receive(left)
         return answer
 
@@ -240,7 +245,7 @@ class Backlog:
         if not self._backoff:
             logger.warning(
                 "celery-fair: the backlog can't be read (%s: %s): until it can be, everything is "
-                "published, and shards take turns",
+                "published, and shards are chosen by what was sent from here",
                 type(error).__name__,
                 error,
             )
@@ -251,7 +256,8 @@ class Backlog:
         self._last = None
         with self._count_lock:
             self._since.clear()
-            self._sent.clear()
+            # What was there is worth less with each failure: they come ever later.
+            self._lengths = Counter({q: n // 2 for q, n in self._lengths.items() if n > 1})
 
     def _let_go(self) -> None:
         link, self._link = self._link, None
