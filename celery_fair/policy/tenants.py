@@ -65,7 +65,13 @@ class Turns:
     cap is next only when nobody else waits: no slot idles for it.
     """
 
-    def __init__(self, rules: TenantRules | None = None, remembered: int = REMEMBERED) -> None:
+    def __init__(
+        self,
+        rules: TenantRules | None = None,
+        remembered: int = REMEMBERED,
+        first_seconds: float = FIRST_ESTIMATE_SECONDS,
+    ) -> None:
+        self._first_seconds = first_seconds
         self.time = 0.0
         """Where one begins who comes now, in slot-seconds by weight."""
         self._rules = rules or TenantRules()
@@ -222,7 +228,7 @@ class Turns:
         return max(first.time - run, min(self.time, first.time + run))
 
     def _estimate(self, account: Account) -> float:
-        return account.mean_seconds or self._mean_seconds or FIRST_ESTIMATE_SECONDS
+        return account.mean_seconds or self._mean_seconds or self._first_seconds
 
     def _account(self, tenant: Tenant) -> Account:
         account = self._accounts.get(tenant)

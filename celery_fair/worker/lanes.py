@@ -262,6 +262,10 @@ class Lane:
         """Who waits here, where tenants take turns."""
         return None if isinstance(self.held, list) else self.held.report(now)
 
+    def is_capped(self, tenant: Tenant) -> bool:
+        """Whether a tenant runs as many tasks here as it may while others wait."""
+        return self.takes_turns and self.turns.order_of(tenant)[0]
+
     def take_turns(self) -> None:
         """Hold by tenant from now on."""
         self.takes_turns = True

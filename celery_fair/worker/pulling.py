@@ -9,7 +9,10 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
+from celery_fair.headers import FairHeader
+from celery_fair.policy.heads import Heads
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS, Kind
+from celery_fair.policy.tenant_rules import Tenant
 from celery_fair.worker import internals
 from celery_fair.worker.amqp_windows import AmqpConsumerWindow, AmqpWindow
 from celery_fair.worker.consumer import LaneConsumer
@@ -52,6 +55,7 @@ class Puller:
         ends_probe: Callable[[Lane, Any], bool],
         waker: Waker,
         on_queues_changed: Callable[[], None],
+        sharded: Iterable[Kind] = (),
     ) -> None:
         self._c = c
         self._kind_of_queue = kind_of_queue
@@ -63,6 +67,7 @@ class Puller:
         self._waker = waker
         self._on_queues_changed = on_queues_changed
         self._consumer: LaneConsumer | None = None
+        self.heads: Mapping[Kind, Heads] = {kind: Heads() for kind in sharded}
         self._unnoted: deque[internals.Unnoted] = deque()
 
     def build(self) -> Pulling:
@@ -141,16 +146,19 @@ class Puller:
     def _windows(self, lanes: Mapping[Kind, Lane], parts: Mapping[Kind, Any]) -> dict[Kind, Window]:
         if self._one_channel:
             shared = SoloRedisWindow(
-                [(lanes[kind], parts[kind]) for kind in KINDS], lambda: self._in_order(lanes)
+                [(lanes[kind], parts[kind]) for kind in KINDS],
+                lambda: self._in_order(lanes),
+                self.heads,
             )
             return dict.fromkeys(KINDS, shared)
         return {kind: self._window(lanes[kind], parts[kind]) for kind in KINDS}
 
     def _window(self, lane: Lane, part: Any) -> Window:
         if self._driver == "redis":
+            heads = self.heads.get(lane.kind)
             if self._c.hub is None:
-                return GreenRedisWindow(lane, part, self._waker.wake)
-            return RedisWindow(lane, part)
+                return GreenRedisWindow(lane, part, self._waker.wake, heads)
+            return RedisWindow(lane, part, heads)
         if self._driver == "amqp":
             shared = internals.is_qos_global(self._c)
             return (AmqpWindow if shared else AmqpConsumerWindow)(lane, part)
@@ -170,9 +178,15 @@ class Puller:
         return (batch, interactive) if self._batch_first() else (interactive, batch)
 
     def _deliver_to(self, consumer: LaneConsumer, part: Any, lane: Lane, window: Window) -> None:
+        heads = self.heads.get(lane.kind)
+
         def on_message(message: Any) -> None:
             window.delivered(message)
-            lane.asked_at = monotonic()
+            lane.asked_at = now = monotonic()
+            if heads is not None:
+                header = FairHeader.read(message.headers)
+                tenant = None if header is None else header.tenant
+                heads.came(internals.queue_of(message) or "", tenant, now)
             if self._must_give_back(lane, window, message):
                 internals.return_to_broker(message)
                 return
@@ -200,6 +214,12 @@ class Puller:
             and self._pool.is_running()
             and window.can_give_back(message)
         )
+
+    def ended(self, kind: Kind, tenant: Tenant, run_seconds: float) -> None:
+        """A task of that tenant has ended: what its shards are asked by."""
+        heads = self.heads.get(kind)
+        if heads is not None:
+            heads.ended(tenant, run_seconds)
 
     def scheduled(self) -> None:
         """The message being received waits for its ETA."""

@@ -107,7 +107,9 @@ class Scheduler:
             ends_probe=self.dispatcher.probing.ends,
             waker=self.waker,
             on_queues_changed=self._queues_changed,
+            sharded=fair.shards.hands,
         )
+        self.dispatcher.tenants.on_end = self.puller.ended
         self.holding, self.inversions = Holding(fair), Inversions()
         self.pulling: Pulling | None = None
         self._timer_entry: Any = None
@@ -275,6 +277,10 @@ class Scheduler:
             lane.doubtful = bool(ready)
             if ready == 0:
                 lane.empty_at = now
+        for heads in self.puller.heads.values():
+            sensor = self.measuring.sensor
+            heads.forget_empty((sensor.ready or {}).get, sensor.read_at)
+            heads.tick(self.dispatcher.tenants.rules, now)
         # Who listens has yet to learn whether batch is paused, and fails nothing for having waited.
         told = {kind: lane for kind, lane in self.lanes.items() if self._may_probe(kind)}
         self.dispatcher.probing.look(told, now)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from celery_fair.policy.fleet import Segment
@@ -117,12 +117,13 @@ class Tenants:
         self.turns: Mapping[Kind, Turns] = {kind: Turns() for kind in KINDS}
         self.are_on = True
         """False: tenants are all alike, as if none were named."""
-        self._rules = TenantRules()
+        self.on_end: Callable[[Kind, Tenant, float], None] = lambda kind, tenant, seconds: None
+        self.rules = TenantRules()
 
     def go_by(self, settings: FairSettings) -> None:
         """Go by these settings from the next message, and the next start, on."""
         self.are_on = settings.tenant_turns
-        self._rules = rules_of(settings)
+        self.rules = rules_of(settings)
 
     def connect(self, lanes: Mapping[Kind, Lane]) -> None:
         """Go on with the lanes of a new connection."""
@@ -134,6 +135,7 @@ class Tenants:
     def end(self, kind: Kind, turn: Turn, run_seconds: float) -> None:
         """A task that was charged for has ended."""
         self.turns[kind].end(turn, run_seconds)
+        self.on_end(kind, turn.account.tenant, run_seconds)
 
     def tick(self, load: Load, segment: Segment, now: float) -> None:
         """Charge for what runs on; while nothing waits, nobody pays later.
@@ -141,7 +143,7 @@ class Tenants:
         ``segment`` is this worker's place among the slots of its fleet.
         """
         for kind, turns in self.turns.items():
-            turns.go_by(self._rules, segment)
+            turns.go_by(self.rules, segment)
             if turns.accounts:
                 backlog = load.batch_backlog if kind == BATCH else load.interactive_backlog
                 turns.tick(now, nobody_waits=backlog == 0)

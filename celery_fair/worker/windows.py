@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from celery_fair.front import is_front
+from celery_fair.policy.heads import Heads
+from celery_fair.policy.kinds import Kind
 from celery_fair.worker import internals
 from celery_fair.worker.lanes import Lane
+
+NO_HEADS: Mapping[Kind, Heads] = MappingProxyType({})
 
 
 class Window:
@@ -87,9 +92,14 @@ class RedisWindow(Window):
 
     gives_back_to_the_front = True
 
-    def __init__(self, lane: Lane, consumer: Any) -> None:
+    def __init__(self, lane: Lane, consumer: Any, heads: Heads | None = None) -> None:
         super().__init__(lane, consumer)
-        internals.pull_first(consumer.channel, is_front)
+        if heads is None:
+            internals.pull_first(consumer.channel, is_front)
+        else:
+            internals.pull_by_turns(
+                consumer.channel, is_front, lambda queues: heads.in_order(queues, lane.is_capped)
+            )
         internals.gate_redis_channel(consumer.channel, lane.room)
 
     def measured(self, round_trip_seconds: float) -> None:
@@ -110,8 +120,10 @@ class GreenRedisWindow(RedisWindow):
 
     follows = True
 
-    def __init__(self, lane: Lane, consumer: Any, wake: Callable[[], None]) -> None:
-        super().__init__(lane, consumer)
+    def __init__(
+        self, lane: Lane, consumer: Any, wake: Callable[[], None], heads: Heads | None = None
+    ) -> None:
+        super().__init__(lane, consumer, heads)
         self._wake = wake
 
     def follow(self) -> None:
@@ -131,12 +143,16 @@ class SoloRedisWindow(Window):
     gives_back_to_the_front = True
 
     def __init__(
-        self, lanes: Sequence[tuple[Lane, Any]], in_order: Callable[[], Sequence[Lane]]
+        self,
+        lanes: Sequence[tuple[Lane, Any]],
+        in_order: Callable[[], Sequence[Lane]],
+        heads: Mapping[Kind, Heads] = NO_HEADS,
     ) -> None:
         lane, consumer = lanes[0]
         super().__init__(lane, consumer)
         self._lanes = dict(lanes)
         self._in_order = in_order
+        self._heads = heads
         internals.pull_in_order(consumer.channel, self._queues)
         internals.gate_redis_channel(consumer.channel, self._room)
 
@@ -150,8 +166,12 @@ class SoloRedisWindow(Window):
             queue
             for lane in self._in_order()
             if lane.room() > 0
-            for queue in sorted(internals.active_queues(self._lanes[lane]), key=_behind_fronts)
+            for queue in sorted(self._by_turns(lane), key=_behind_fronts)
         ]
+
+    def _by_turns(self, lane: Lane) -> list[str]:
+        queues, heads = internals.active_queues(self._lanes[lane]), self._heads.get(lane.kind)
+        return queues if heads is None else heads.in_order(queues, lane.is_capped)
 
     def finish(self) -> None:
         internals.finish_redis_channel(self.consumer.channel)

@@ -82,9 +82,53 @@ def pull_first(channel: Any, comes_first: Callable[[str], bool]) -> None:
     channel._brpop_start = start
 
 
-def _brpop(channel: Any, keys: list[str], timeout: float | None) -> list[Any]:
+def pull_by_turns(
+    channel: Any, comes_first: Callable[[str], bool], in_order: Callable[[list[str]], list[str]]
+) -> None:
+    """Send each BRPOP of ``channel`` with the keys of the other queues in an order that changes.
+
+    As ``pull_first`` but for that. It may be another one each time, and there are many keys: each
+    is packed once, and a command is put together of them.
+    """
+    packed: dict[str, list[bytes]] = {}
+
+    def start(timeout: float | None = None) -> None:
+        queues = channel._queue_cycle.consume(len(channel.active_queues))
+        if not queues:
+            return
+        for queue in queues:
+            if queue not in packed:
+                packed[queue] = [_bulk(key) for key in redis_keys(channel, queue)]
+        first = [queue for queue in queues if comes_first(queue)]
+        others = in_order([queue for queue in queues if not comes_first(queue)])
+        keys = [
+            packed[queue][step]
+            for some in (first, others)
+            for step in range(len(channel.priority_steps))
+            for queue in some
+        ]
+        head, seconds = b"*%d\r\n" % (len(keys) + 2), _bulk(_patience(channel, timeout))
+        _pop(channel, [b"".join((head, _BRPOP, *keys, seconds))])
+
+    channel._brpop_start = start
+
+
+def _bulk(argument: object) -> bytes:
+    """One argument of a command, as Redis's protocol has it."""
+    text = str(argument).encode()
+    return b"$%d\r\n%b\r\n" % (len(text), text)
+
+
+_BRPOP = _bulk("BRPOP")
+
+
+def _patience(channel: Any, timeout: float | None) -> float:
     # kombu < 5.7 has no such setting, and waits for a second.
-    command = ["BRPOP", *keys, timeout or getattr(channel, "brpop_timeout", 1) or 0]
+    return timeout or getattr(channel, "brpop_timeout", 1) or 0
+
+
+def _brpop(channel: Any, keys: list[str], timeout: float | None) -> list[Any]:
+    command = ["BRPOP", *keys, _patience(channel, timeout)]
     return list(channel.client._prefix_args(command)) if channel.global_keyprefix else command
 
 

@@ -117,6 +117,26 @@ def test_without_queues_nothing_is_sent():
     assert channel.client.connection.sent == []
 
 
+# with shards: an order that changes
+
+
+def test_a_command_is_put_together_as_redis_py_packs_it():
+    known, other = (FakeChannel("celery.front", "b", "c") for _ in range(2))
+    known.global_keyprefix = other.global_keyprefix = "p:"
+    internals.pull_first(known, is_front)
+    internals.pull_by_turns(other, is_front, lambda queues: queues)
+    assert other.pull() == known.pull()
+    assert other.client.connection.packed == 0
+
+
+def test_the_others_come_as_they_are_put_in_order_and_fronts_first():
+    channel, order = FakeChannel("b", "celery.front", "c"), ["c", "b"]
+    internals.pull_by_turns(channel, is_front, lambda queues: sorted(queues, key=order.index))
+    assert [key for key in channel.pull() if ":" not in key] == ["celery.front", "c", "b"]
+    order.reverse()
+    assert [key for key in channel.pull() if ":" not in key] == ["celery.front", "b", "c"]
+
+
 # RabbitMQ's quorum queues: a window a consumer
 
 

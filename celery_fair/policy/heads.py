@@ -1,0 +1,106 @@
+"""In which order the shards of a kind are asked, so that it is the turn of whoever is at the head.
+
+What stands at the head of a queue is seen only by taking it. But a tenant with much to do sends
+much in a row, so the one whose message came last from a shard is a good guess at whose is next.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from itertools import count
+from typing import Final, NamedTuple
+
+from celery_fair.policy.tenant_rules import Tenant, TenantRules
+from celery_fair.policy.tenants import ALONE, Turn, Turns
+
+FIRST_SECONDS: Final = 0.01
+"""Charged before anything has ended. Whoever comes then begins that much later than who came first,
+which is to be few tasks, however short."""
+
+MOST_OPEN: Final = 256
+"""Messages whose end is waited for; some go back to the broker, and end elsewhere."""
+
+
+class Head(NamedTuple):
+    """Whose message came last from a shard."""
+
+    tenant: Tenant
+    number: int
+    """Of all that came, which one it was."""
+    at: float
+
+
+class Heads:
+    """Whose messages the shards of one kind have given last, and whose turn it is at the broker.
+
+    The turns are of their own, beside those of what a worker holds: a tenant waits here while it is
+    thought to be at a head, and is charged from when its message comes. Who holds one message at a
+    time would forget what each has had otherwise.
+    """
+
+    def __init__(self) -> None:
+        self._turns = Turns(first_seconds=FIRST_SECONDS)
+        self._heads: dict[str, Head] = {}
+        self._number = count()
+        self._open: dict[Turn, None] = {}
+        """Of messages that came and whose task has not ended, the oldest first."""
+
+    def came(self, shard: str, tenant: Tenant, now: float) -> None:
+        """A message of that tenant came from that shard."""
+        self._turns.join(tenant)
+        self._open[self._turns.start(tenant, now)] = None
+        if len(self._open) > MOST_OPEN:  # most likely of a message that went elsewhere
+            oldest = next(iter(self._open))
+            self._end(oldest, oldest.charged_seconds)
+        before = self._heads.get(shard)
+        self._heads[shard] = Head(tenant, next(self._number), now)
+        if before is not None and before.tenant != tenant:
+            self._leave(before.tenant)
+
+    def ended(self, tenant: Tenant, seconds: float) -> None:
+        """A task of that tenant has run for so long: the one that came first, or another."""
+        turn = next((turn for turn in self._open if turn.account.tenant == tenant), None)
+        if turn is not None:
+            self._end(turn, seconds)
+
+    def _end(self, turn: Turn, seconds: float) -> None:
+        del self._open[turn]
+        self._turns.end(turn, seconds)
+
+    def tick(self, rules: TenantRules, now: float) -> None:
+        """Charge for what runs on, by the rules of now; a few times a second."""
+        self._turns.go_by(rules, ALONE)
+        self._turns.tick(now)
+
+    def forget_empty(self, length_of: Callable[[str], int | None], read_at: float) -> None:
+        """Whoever comes next to a shard that was empty then is anybody."""
+        empty = [s for s, head in self._heads.items() if head.at < read_at and length_of(s) == 0]
+        for shard in empty:
+            self._leave(self._heads.pop(shard).tenant)
+
+    def _leave(self, tenant: Tenant) -> None:
+        if all(head.tenant != tenant for head in self._heads.values()):
+            self._turns.leave(tenant)
+
+    def in_order(
+        self, shards: Iterable[str], is_capped: Callable[[Tenant], bool] = lambda tenant: False
+    ) -> list[str]:
+        """The one whose tenant's time is the earliest first; of several who has waited longest.
+
+        A shard that has given nothing lately comes before them: whoever is there has had nothing.
+        One whose tenant runs as much as it may comes behind them all.
+        """
+        heads, turns = self._heads, self._turns
+        latest: dict[Tenant, int] = {}
+        for head in heads.values():
+            latest[head.tenant] = max(latest.get(head.tenant, -1), head.number)
+        times = {tenant: (is_capped(tenant), turns.time_of(tenant)) for tenant in latest}
+
+        def key(shard: str) -> tuple[tuple[bool, float], int, int]:
+            head = heads.get(shard)
+            if head is None:
+                return (False, -math.inf), -1, -1
+            return times[head.tenant], latest[head.tenant], head.number
+
+        return sorted(shards, key=key)
