@@ -9,12 +9,17 @@ from tests.apps import mixed
 from tests.integration.contract.site import ask, labels, publish
 
 SHARDS = 8
-SETTINGS = {"CELERY_FAIR__RESERVE": "0", "CELERY_FAIR__BATCH_SHARDS": str(SHARDS)}
+SPREAD = {
+    "CELERY_FAIR__BATCH_SHARDS": str(SHARDS),
+    "CELERY_FAIR__INTERACTIVE_SHARDS": str(SHARDS),
+}
+SETTINGS = {"CELERY_FAIR__RESERVE": "0", **SPREAD}
 
 
 @pytest.fixture
 def app(broker, monkeypatch):
-    monkeypatch.setenv("CELERY_FAIR__BATCH_SHARDS", str(SHARDS))
+    for name, value in SPREAD.items():
+        monkeypatch.setenv(name, value)
     app = mixed.make_app(broker)
     yield app
     Fair.of(app).admission.close()
@@ -43,3 +48,23 @@ def test_whoever_consumes_a_queue_consumes_its_shards(broker, app, start, journa
     journal.wait_finished(*labels("b", 20), timeout=60)
     report = ask(app, worker.hostname)
     assert report["kinds"]["batch"]["queues"] == ["celery.batch"]
+
+
+FLOOD, TENANTS, EACH = 400, 10, 5
+
+
+@pytest.mark.parametrize("prefix", ["b", "i"])
+@pytest.mark.brokers("redis", "rabbitmq")
+def test_a_flood_of_one_tenant_does_not_stand_before_the_others(
+    broker, app, start, journal, prefix
+):
+    """Twice what they would take alone: before the last of theirs, as many of the flood's."""
+    others = [f"other-{tenant}-{number}" for number in range(EACH) for tenant in range(TENANTS)]
+    publish(app, f"{prefix}.sleep", labels("flood", FLOOD), 0.01, tenant="flood")
+    for label in others:
+        publish(app, f"{prefix}.sleep", [label], 0.01, tenant=label.rpartition("-")[0])
+    start()
+    journal.wait_finished(*others, timeout=60)
+    started = journal.labels()
+    last = max(map(started.index, others))
+    assert last + 1 - len(others) <= len(others)

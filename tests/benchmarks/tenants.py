@@ -1,0 +1,180 @@
+"""One tenant with much to do beside twenty with little: ``python -m tests.benchmarks.tenants``.
+
+The big one publishes first, then the others; a worker starts when all waits. Told is when the last
+of the others' tasks had ended: with shards, without them, without tenants, and with nobody else's
+tasks there, on the same machine and in the same minutes. The ratio to the last of these is the
+figure; the seconds are the machine's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from unittest.mock import patch
+
+from celery_fair import Fair
+from tests.apps import mixed
+from tests.benchmarks.servers import own_server
+from tests.brokers.broker import Broker
+from tests.brokers.waiting import wait_until
+from tests.nodes.journal import VARIABLE, Journal
+from tests.nodes.worker import WorkerProcess
+
+TASKS = {"interactive": "i.sleep", "batch": "b.sleep"}
+SLOTS = 4
+PATIENCE_SECONDS = 1800.0
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to publish the same tasks."""
+
+    name: str
+    shards: int
+    says_tenants: bool
+    big: bool = True
+
+
+@dataclass(frozen=True)
+class Load:
+    kind: str
+    pool: str
+    big: int
+    tenants: int
+    each: int
+    seconds: float
+
+
+def ways(shards: int) -> list[Way]:
+    return [
+        Way("alone", shards, says_tenants=True, big=False),
+        Way("shards", shards, says_tenants=True),
+        Way("tenants, no shards", 1, says_tenants=True),
+        Way("neither", 1, says_tenants=False),
+    ]
+
+
+def settings(load: Load, way: Way) -> dict[str, str]:
+    return {
+        f"CELERY_FAIR__{load.kind.upper()}_SHARDS": str(way.shards),
+        "CELERY_FAIR__RESERVE": "0",
+    }
+
+
+def publish(broker: Broker, load: Load, way: Way) -> None:
+    """The big one's tasks, and then one of each of the others' in turn."""
+    app = mixed.make_app(broker)
+    try:
+        with app.producer_or_acquire() as producer:
+            for label, tenant in _tasks(load, way):
+                options = {"tenant": tenant} if way.says_tenants else {}
+                app.tasks[TASKS[load.kind]].apply_async(
+                    (label, load.seconds), producer=producer, ignore_result=True, **options
+                )
+    finally:
+        fair = Fair.of(app)
+        assert fair is not None
+        fair.admission.close()
+        app.close()
+
+
+def _tasks(load: Load, way: Way) -> Iterator[tuple[str, str]]:
+    if way.big:
+        yield from ((f"big-{number}", "big") for number in range(load.big))
+    for number in range(load.each):
+        yield from ((f"small-{of}-{number}", f"small-{of}") for of in range(load.tenants))
+
+
+def measure(load: Load, way: Way, broker: Broker, folder: Path) -> dict[str, float]:
+    """Seconds from the first start to the end of the others' last task, and of the very last."""
+    folder.mkdir()
+    journal = Journal(folder / "journal.jsonl")
+    environ = settings(load, way)
+    with patch.dict("os.environ", environ):
+        publish(broker, load, way)
+    few = load.tenants * load.each
+    everything = few + load.big * way.big
+    worker = WorkerProcess(
+        "tests.apps.mixed",
+        broker,
+        folder / "worker.log",
+        pool=load.pool,
+        concurrency=SLOTS,
+        env={**environ, VARIABLE: str(journal.path)},
+    )
+    with worker:
+        wait_until(
+            lambda: journal.path.exists() and _finished(journal.path) >= everything,
+            f"{everything} tasks to end",
+            timeout=PATIENCE_SECONDS,
+            poll_seconds=0.5,
+        )
+        worker.stop(30)
+    entries = journal.entries()
+    began = min(entry.at for entry in entries)
+    ended = {e.label: e.at for e in entries if e.event == "finish"}
+    others = max(at for label, at in ended.items() if label.startswith("small"))
+    before = sum(at <= others and label.startswith("big") for label, at in ended.items())
+    return {
+        "others_seconds": round(others - began, 2),
+        "all_seconds": round(max(ended.values()) - began, 2),
+        "big_before": before,
+    }
+
+
+def _finished(path: Path) -> int:
+    return path.read_bytes().count(b'"event": "finish"')
+
+
+def report(load: Load, broker: str, found: Mapping[str, Mapping[str, float]]) -> list[str]:
+    alone = found["alone"]["others_seconds"]
+    return [
+        f"{broker} {load.pool} {load.kind:11} {name:18} others {one['others_seconds']:7.2f} s "
+        f"= {one['others_seconds'] / alone:6.2f} x alone; all {one['all_seconds']:7.2f} s; "
+        f"{one['big_before']:.0f} of the big one's before"
+        for name, one in found.items()
+    ]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = _parser().parse_args(arguments)
+    results = []
+    for name in options.broker:
+        for kind in options.kind:
+            load = Load(
+                kind, options.pool, options.big, options.tenants, options.each, options.seconds
+            )
+            found: dict[str, dict[str, float]] = {}
+            for way in ways(options.shards):
+                if way.name not in (options.way or [way.name]):
+                    continue
+                with own_server(name) as server, tempfile.TemporaryDirectory() as place:
+                    found[way.name] = measure(load, way, server.broker, Path(place) / "run")
+            print("\n".join(report(load, name, found)), flush=True)
+            results.append({"broker": name, "load": vars(load), "found": found})
+    if options.json is not None:
+        options.json.write_text(json.dumps(results, indent=1))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.tenants")
+    add = parser.add_argument
+    add("--broker", nargs="+", default=["redis", "rabbitmq"])
+    add("--kind", nargs="+", choices=list(TASKS), default=list(TASKS))
+    add("--way", nargs="+", help="only these, `alone` among them")
+    add("--pool", default="threads")
+    add("--shards", type=int, default=16)
+    add("--big", type=int, default=10_000)
+    add("--tenants", type=int, default=20)
+    add("--each", type=int, default=10)
+    add("--seconds", type=float, default=0.02)
+    add("--json", type=Path)
+    return parser
+
+
+if __name__ == "__main__":
+    main()
