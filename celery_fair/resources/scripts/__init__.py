@@ -65,6 +65,12 @@ table.sort(before.wants)
 for _, lease in ipairs(before.wants) do
   if not named[lease] then forget(lease, worker) end
 end
+-- A line that was evicted is made anew by those who stand in it.
+local known = {}
+local function line_up(lease, line, place)
+  call('ZADD', line_key(line), place, lease)
+  call('PEXPIRE', line_key(line), C.KEPT)
+end
 local again, mine = {}, {}
 for _, one in ipairs(said.wants) do
   local lease, line, tokens = one[1], one[2], one[3]
@@ -76,18 +82,19 @@ for _, one in ipairs(said.wants) do
       meta.numbers = meta.numbers + 1
       local kept = text(meta.numbers) .. ' ' .. text(tokens) .. ' ' .. line .. ' ' .. worker
       call('HSET', WAITING, lease, kept)
-      call('ZADD', line_key(line), meta.numbers, lease)
-      call('PEXPIRE', line_key(line), C.KEPT)
-      call('SADD', LINES, line)
+      line_up(lease, line, meta.numbers)
       local field = waiting_field(kind_of(line))
       for _, name in ipairs(names_of(line)) do
         local of = get(name)
         of[field] = of[field] + 1
       end
     else
-      local kept, owner = string.match(waits, '^(%S+ %S+ %S+ )(.*)$')
-      if owner ~= worker then call('HSET', WAITING, lease, kept .. worker) end
+      local place, kept, owner = string.match(waits, '^(%S+)( %S+ %S+ )(.*)$')
+      if owner ~= worker then call('HSET', WAITING, lease, place .. kept .. worker) end
+      if not call('ZSCORE', line_key(line), lease) then line_up(lease, line, place) end
     end
+    if not known[line] then call('SADD', LINES, line) end
+    known[line] = true
     mine[#mine + 1] = one
   end
 end

@@ -57,7 +57,7 @@ local min, max = math.min, math.max
 local FIELDS = {'at', 'spent', 'interactive', 'batch', 'i_waiting', 'b_waiting', 'requests',
                 'tokens', 'o_places', 'o_requests', 'o_tokens', 'mean', 'rate', 'pace_at',
                 'cut_at', 'shut_until', 'strikes'}
-local META = {'at', 'spent', 'seen', 'run', 'starting', 'numbers', 'held', 'step'}
+local META = {'at', 'spent', 'seen', 'run', 'starting', 'numbers', 'held', 'wanted', 'step'}
 local meta, shared, at, spent = {}, {}, 0, 0
 local function text(number) return string.format('%.17g', number) end
 local function line_key(line) return prefix .. '.line.' .. line end
@@ -75,7 +75,8 @@ end
 -- Who may not ask that goes by the steps alone.
 local function run_id()
   local info = redis.pcall('INFO', 'server')
-  return type(info) == 'string' and string.match(info, 'run_id:(%x+)') or ''
+  local _, last = string.find(type(info) == 'string' and info or '', 'run_id:', 1, true)
+  return last and string.sub(info, last + 1, last + 40) or ''
 end
 local function forget_all()
   for _, line in ipairs(call('SMEMBERS', LINES)) do call('DEL', line_key(line)) end
@@ -91,6 +92,7 @@ local function open()
   for place, field in ipairs(META) do meta[field] = tonumber(found[place]) or 0 end
   local run, held = run_id(), call('HLEN', LEASES)
   local fresh = not found[1] or held ~= meta.held or held ~= call('ZCARD', UNTIL)
+                or call('HLEN', WAITING) ~= meta.wanted
   if fresh then forget_all() end
   local passed = found[3] and max(now - meta.seen, 0) or 0
   at = meta.at + min(passed, C.STEP)
@@ -102,7 +104,7 @@ local function open()
   meta.at, meta.spent, meta.seen, meta.run, meta.step = at, spent, now, run, meta.step + 1
 end
 local function save()
-  meta.held = call('HLEN', LEASES)
+  meta.held, meta.wanted = call('HLEN', LEASES), call('HLEN', WAITING)
   local values = {}
   for _, field in ipairs(META) do
     values[#values + 1] = field

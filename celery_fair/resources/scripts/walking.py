@@ -69,8 +69,11 @@ local function first_of(line, worker)
   while not line.first do
     local found = call('ZRANGE', line_key(line.name), line.place, line.place, 'WITHSCORES')
     if not found[1] then return nil end
-    local tokens, owner = string.match(call('HGET', WAITING, found[1]), '^%S+ (%S+) %S+ (.*)$')
-    if owner == worker or not is_asleep(owner) then
+    local waits = call('HGET', WAITING, found[1])
+    local tokens, owner = string.match(waits or '', '^%S+ (%S+) %S+ (.*)$')
+    if not waits then
+      call('ZREM', line_key(line.name), found[1])
+    elseif owner == worker or not is_asleep(owner) then
       line.first = {lease = found[1], number = tonumber(found[2]), tokens = tonumber(tokens),
                     worker = owner}
     else

@@ -87,7 +87,7 @@ def test_a_redis_that_lost_all_grants_nothing_until_those_who_run_have_told(
     assert shorts(store.turn("b", [TWO], [], [])) == {"2": Short.RUNNING}
 
 
-@pytest.mark.parametrize("key", ["leases", "until"])
+@pytest.mark.parametrize("key", ["leases", "until", "waiting"])
 def test_a_part_that_was_evicted_is_as_a_loss_of_all(
     make: Make, redis_url: str, shared_redis: RedisServer, key: str
 ) -> None:
@@ -95,9 +95,26 @@ def test_a_part_that_was_evicted_is_as_a_loss_of_all(
     store = make(redis_url, now=clock)
     started(store, clock)
     store.turn("a", [ONE], [], [])
+    store.turn("b", [TWO], [], [])
     with shared_redis.client(int(redis_url.rpartition("/")[2])) as client:
         assert client.delete(f"_celery_fair.resources.{key}")
     assert shorts(store.turn("b", [TWO], [], [])) == {"2": Short.STARTING}
+
+
+@pytest.mark.parametrize("key", ["lines", "line.interactive:r", "workers", "seen"])
+def test_lines_and_workers_that_were_evicted_are_made_anew(
+    make: Make, redis_url: str, shared_redis: RedisServer, key: str
+) -> None:
+    clock = Clock()
+    store = make(redis_url, now=clock)
+    started(store, clock)
+    store.turn("a", [ONE], [], [])
+    store.turn("b", [TWO], [], [])
+    with shared_redis.client(int(redis_url.rpartition("/")[2])) as client:
+        assert client.delete(f"_celery_fair.resources.{key}")
+    assert shorts(store.turn("b", [TWO], [], [])) == {"2": Short.RUNNING}
+    store.turn("a", [], [], [Ended("1", True)])
+    assert store.turn("b", [TWO], [], []).granted == ["2"]
 
 
 def test_a_redis_that_comes_back_with_an_old_copy_asks_those_who_run_first(
