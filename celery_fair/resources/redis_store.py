@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -50,8 +49,8 @@ class RedisStore:
         self._now = now
         self._token = uuid()
         self._number = 0
-        self._step = 0
-        self._lock = threading.Lock()
+        self._come = "0/0"
+        """How far the store had come, as it said itself: one that is behind it has lost that."""
 
     @classmethod
     def of(cls, fair: Fair, rules: Mapping[str, Resource]) -> RedisStore:
@@ -82,13 +81,9 @@ class RedisStore:
         }
         unknown = {name for want in wants for name in want.uses} - self._rules.keys()
         self._number += 1
-        found = self._ask(
+        granted, lost, waits = self._ask(
             scripts.TURN, worker, self._token, self._number, json.dumps(said), unknown=unknown
         )
-        if found is None:  # a later call was answered before this one
-            raise StateAway
-        step, granted, lost, waits = found
-        self._saw(step)
         return Turn(_texts(granted), dict(map(_wait, waits)), _texts(lost))
 
     def woken(self, worker: str, seconds: float) -> bool:
@@ -96,34 +91,32 @@ class RedisStore:
         return self._waiting.pop(f"_celery_fair.resources.wake.{worker}", bounded)
 
     def leave(self, worker: str) -> None:
-        self._saw(self._ask(scripts.LEAVE, worker))
+        self._ask(scripts.LEAVE, worker)
 
     def charge(self, resource: str, tokens: int = 0, requests: int = 0) -> None:
-        self._saw(self._ask(scripts.CHARGE, resource, requests, tokens))
+        self._ask(scripts.CHARGE, resource, requests, tokens)
 
     def slow_down(self, resource: str, retry_after_seconds: float | None) -> None:
         said = "" if retry_after_seconds is None else repr(float(retry_after_seconds))
-        self._saw(self._ask(scripts.SLOW_DOWN, resource, said))
+        self._ask(scripts.SLOW_DOWN, resource, said)
 
     def views(self) -> Sequence[ResourceView]:
         names = sorted(self._rules)
-        step, rows = self._ask(scripts.VIEWS, *names)
-        self._saw(step)
+        (rows,) = self._ask(scripts.VIEWS, *names)
         return [_view(self._rules[name], row) for name, row in zip(names, rows, strict=True)]
 
-    def _ask(self, script: Script, *args: str | int, unknown: Collection[str] = ()) -> Any:
+    def _ask(self, script: Script, *args: str | int, unknown: Collection[str] = ()) -> list[Any]:
         now = "" if self._now is None else str(round(self._now() * 1000))
         rules = self._sent
         if unknown:
             more = {name: _sent(Resource(name)) for name in unknown}
             rules = json.dumps({**json.loads(rules), **more})
-        call = Call(script, [], (now, rules, self._step, *args))
-        return self._state.call(call, insist=True)
-
-    def _saw(self, step: int) -> None:
-        """Keep how far the store has come: one that is restored from a copy is behind it."""
-        with self._lock:
-            self._step = max(self._step, step)
+        call = Call(script, [], (now, rules, self._come, *args))
+        found = self._state.call(call, insist=True)
+        if found is None:  # a later turn was answered before this one
+            raise StateAway
+        self._come = text_of(found[0])
+        return list(found[1:])
 
 
 def _sent(rule: Resource) -> dict[str, float]:

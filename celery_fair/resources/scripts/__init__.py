@@ -119,7 +119,7 @@ record.offered = again
 call('HSET', WORKERS, worker, cjson.encode(record))
 call('ZADD', SEEN, at, worker)
 save()
-return {meta.step, again, lost, waits}
+return {come(), again, lost, waits}
 """
 )
 
@@ -132,7 +132,7 @@ open()
 leave(ARGV[5])
 call('DEL', wake_key(ARGV[5]))
 save()
-return meta.step
+return {come()}
 """
 )
 
@@ -148,7 +148,7 @@ for place, budget in ipairs(BUDGETS) do
   if one.rule[budget.rate] then put(one, budget, -tonumber(ARGV[5 + place])) end
 end
 save()
-return meta.step
+return {come()}
 """
 )
 
@@ -161,7 +161,7 @@ open()
 end_overdue()
 refuse(get(ARGV[5]), tonumber(ARGV[6]))
 save()
-return meta.step
+return {come()}
 """
 )
 
@@ -179,6 +179,6 @@ for place = 5, #ARGV do
                      text(one.tokens), text(one.rate), text(max(one.shut_until - one.spent, 0))}
 end
 save()
-return {meta.step, rows}
+return {come(), rows}
 """
 )

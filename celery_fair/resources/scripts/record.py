@@ -44,8 +44,8 @@ CONSTANTS: Final = (
     "local C = {" + ", ".join(f"{name} = {value!r}" for name, value in _CONSTANTS.items()) + "}\n"
 )
 
-#: ARGV is the app's prefix, the clock to go by ('' for Redis's own), the rules as JSON, the highest
-#: step that the caller has seen, then a script's own.
+#: ARGV is the app's prefix, the clock to go by ('' for Redis's own), the rules as JSON, how far the
+#: caller has seen the store come, as ``epoch/step``, then a script's own. ``come`` tells that.
 RECORD: Final = (
     CONSTANTS
     + """
@@ -57,7 +57,8 @@ local min, max = math.min, math.max
 local FIELDS = {'at', 'spent', 'interactive', 'batch', 'i_waiting', 'b_waiting', 'requests',
                 'tokens', 'o_places', 'o_requests', 'o_tokens', 'mean', 'rate', 'pace_at',
                 'cut_at', 'shut_until', 'strikes'}
-local META = {'at', 'spent', 'seen', 'run', 'starting', 'numbers', 'held', 'wanted', 'step'}
+local META = {'at', 'spent', 'seen', 'run', 'starting', 'numbers', 'held', 'wanted',
+              'epoch', 'step'}
 local meta, shared, at, spent = {}, {}, 0, 0
 local function text(number) return string.format('%.17g', number) end
 local function line_key(line) return prefix .. '.line.' .. line end
@@ -97,12 +98,16 @@ local function open()
   local passed = found[3] and max(now - meta.seen, 0) or 0
   at = meta.at + min(passed, C.STEP)
   spent = meta.spent + min(passed, C.BUDGET_STEP)
-  if fresh or found[4] ~= run or meta.step < tonumber(ARGV[4]) then
+  if fresh then meta.epoch, meta.step = now, 0 end
+  local epoch, step = string.match(ARGV[4], '^(%d+)/(%d+)$')
+  local seen = tonumber(epoch) == meta.epoch and tonumber(step) or 0
+  if fresh or found[4] ~= run or meta.step < seen then
     meta.starting = at + C.STARTING
-    meta.step = max(meta.step, tonumber(ARGV[4]))
+    meta.step = max(meta.step, seen)
   end
   meta.at, meta.spent, meta.seen, meta.run, meta.step = at, spent, now, run, meta.step + 1
 end
+local function come() return string.format('%.0f/%.0f', meta.epoch, meta.step) end
 local function save()
   meta.held, meta.wanted = call('HLEN', LEASES), call('HLEN', WAITING)
   local values = {}
