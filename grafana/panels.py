@@ -213,6 +213,15 @@ SHARED = [
             "max by (resource, kind) (celery_fair_resource_waiting_tasks{$w}) > 0"},
     ),
     Panel(
+        "Waiting until they are cleared",
+        "Held by workers without a slot, for a place, a budget or the hook; and what the hook "
+        "says, a second.",
+        "short",
+        {"{{kind}}": "sum by (kind) (celery_fair_uncleared_tasks{$w})",
+         "{{reason}} a second":
+            "sum by (reason) (rate(celery_fair_hook_answers_total{$w}[$rate]))"},
+    ),
+    Panel(
         "Budgets: what is left now",
         "Requests and tokens. Under 0 more was used than estimated, and all wait.",
         "short",
@@ -239,13 +248,15 @@ HEALTH = [
         "Workers that can't see",
         "Blind: nobody can say whether interactive tasks wait at the broker. Without sensor: the "
         "broker's counts can't be read. Alone: the rest of the fleet isn't heard of. Resources "
-        "unknown: what workers share can't be asked.",
+        "unknown: what workers share can't be asked. Resources away: workers that go by their own "
+        "part of it meanwhile.",
         "short",
         {
             "blind": "sum(celery_fair_gate_blind{$w})",
             "without sensor": "count(celery_fair_sensor_available{$w} == 0) or vector(0)",
             "alone": "count(celery_fair_fleet_in_sight{$w} == 0) or vector(0)",
             "resources unknown": "sum(celery_fair_resources_unknown{$w})",
+            "resources away": "sum(celery_fair_resources_away{$w})",
         },
     ),
     Panel(

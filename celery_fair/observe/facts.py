@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import celery_fair
 from celery_fair.front import without_fronts
 from celery_fair.observe.brevity import short_settings, shorten_lists
+from celery_fair.observe.clearing import clearing_facts
 from celery_fair.observe.engine import engine_facts
 from celery_fair.observe.steering import steering_facts
 from celery_fair.policy.kinds import KINDS, Kind
@@ -88,6 +89,7 @@ def collect(scheduler: Scheduler, *, quantiles: bool = True) -> dict[str, Any]:
         },
         "engine": engine_facts(scheduler, view, now),
         "resources": scheduler.resource_views.report(now),
+        "clearing": clearing_facts(scheduler),
         "fleet": {
             "workers": view.fleet_workers,
             "slots": view.fleet_slots,

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, Literal, NamedTuple
 
+from celery_fair.observe.clearing import ANSWERS, RETURNS
 from celery_fair.observe.endings import DROPS, OUTCOMES
 from celery_fair.observe.reading import (
     Reader,
     Samples,
     by_kind,
+    counted,
     counted_by_kind,
     durations,
     flag,
@@ -33,6 +35,7 @@ from celery_fair.observe.reading import (
     worker_info,
 )
 from celery_fair.policy.idle import Idle
+from celery_fair.policy.kinds import KINDS
 from celery_fair.policy.load import Mode
 
 PREFIX: Final = "celery_fair_"
@@ -207,6 +210,31 @@ METRICS: Final = (
     _metric("resources_unknown", "gauge", "",
         "1 while resources are set, and what they come to can't be asked.",
         flag("resources", "unknown")),
+    # What waits here until it is cleared
+    _metric("uncleared_tasks", "gauge", "kind",
+        "Held without a slot and without credit: for a place, a budget or the hook.",
+        counted(("clearing", "waiting"), KINDS)),
+    _metric("places_held", "gauge", "resource",
+        "Places at a resource that this worker has; those granted a moment ago included.",
+        counted(("clearing", "places"), ())),
+    _metric("places_lost_total", "counter", "",
+        "Places of running tasks that had run out before they were renewed.",
+        one("clearing", "lost")),
+    _metric("places_returned_total", "counter", "reason",
+        "Places given back unused, by reason.",
+        counted(("clearing", "returned"), RETURNS)),
+    _metric("resources_away", "gauge", "",
+        "1 while what is shared can't be asked for, and the worker goes by its own part.",
+        flag("clearing", "away")),
+    _metric("resources_outages_total", "counter", "",
+        "How often that has begun.",
+        one("clearing", "outages")),
+    _metric("hook_answers_total", "counter", "reason",
+        "What before_batch has said, or has failed to say.",
+        counted(("clearing", "hook", "answers"), ANSWERS)),
+    _metric("hook_stuck_threads", "gauge", "",
+        "Threads that hang in before_batch.",
+        one("clearing", "hook", "stuck")),
     # Sensor and health
     _metric("sensor_available", "gauge", "",
         "1 while the broker's counts can be read.",

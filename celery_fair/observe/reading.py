@@ -141,6 +141,19 @@ def named(path: tuple[str, ...], known: Iterable[Enum]) -> Reader:
     return lambda source: [((key,), v) for key, v in _counted(_at(source.facts, path), names)]
 
 
+def counted(path: tuple[str, ...], known: Iterable[str]) -> Reader:
+    """Numbers by words; where none are ``known`` before, by whatever there is."""
+    names = tuple(known)
+
+    def read(source: Source) -> Samples:
+        found = _at(source.facts, path)
+        if not names:
+            return [((label(name),), number(value)) for name, value in found.items()]
+        return [((name,), value) for name, value in _counted(found, names)]
+
+    return read
+
+
 def gate_changes(source: Source) -> Samples:
     changes = source.facts["gate"]["changes"]
     return [

@@ -11,6 +11,7 @@ from celery_fair.before import Admit, Answer, Delay, HeldTask, Refuse, Reroute
 from celery_fair.errors import TaskRefused
 from celery_fair.front import without_front
 from celery_fair.headers import FairHeader
+from celery_fair.observe.clearing import ANSWERS
 from celery_fair.worker import internals
 from celery_fair.worker.clearing.moving import Move, Moving, can_wait_at_broker
 from celery_fair.worker.clearing.questions import Question, Questions
@@ -31,9 +32,6 @@ MOST_MOVES: Final = 3
 """So often a message is sent to another queue: two hooks may each send it to the other's."""
 
 STOP_SECONDS: Final = 1.0
-
-WORDS: Final = ("admitted", "delayed", "rerouted", "refused", "failed")
-"""What is counted; ``failed`` beside what ``before_batch_on_error`` has made of it."""
 
 
 class Hooking:
@@ -57,7 +55,7 @@ class Hooking:
         self._refuse = refuse
         self._hold_seconds = hold_seconds
         self._delayed: dict[int, Waiting] = {}
-        self.counts = dict.fromkeys(WORDS, 0)
+        self.counts = dict.fromkeys(ANSWERS, 0)
 
     @property
     def stuck(self) -> int:

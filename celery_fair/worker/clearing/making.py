@@ -23,9 +23,15 @@ def clearing_of(scheduler: Scheduler) -> Clearing | None:
     Raises `SettingsError` for what tasks use and nobody has defined, where there is no Redis for
     what is, and for a hook that can't be found.
     """
-    scheduler.fair.resources.check()
+    resources = scheduler.fair.resources
+    resources.check()
     hooking = _hooking_of(scheduler)
-    return None if hooking is None else Clearing(scheduler.dispatcher, hooking=hooking)
+    if not resources.is_set:
+        return None if hooking is None else Clearing(scheduler.dispatcher, hooking=hooking)
+    from celery_fair.worker.clearing.sharing import keeper_of  # nobody else pays for it
+
+    keeper = keeper_of(scheduler)
+    return Clearing(scheduler.dispatcher, uses=resources.uses_of, keeper=keeper, hooking=hooking)
 
 
 def _hooking_of(scheduler: Scheduler) -> Hooking | None:

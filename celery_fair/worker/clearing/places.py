@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection
 from threading import Lock
 
@@ -69,6 +69,10 @@ class Places:
     def unbegun(self) -> list[Grant]:
         """Those whose task has no slot yet."""
         return [grant for grant in list(self._grants.values()) if grant.slot is None]
+
+    def by_resource(self) -> Counter[str]:
+        """How many are held of each."""
+        return Counter(name for grant in list(self._grants.values()) for name in grant.want.uses)
 
     def end_all(self) -> None:
         """The worker ends, and nothing of it runs any more."""

@@ -169,6 +169,8 @@ def test_every_metric_of_the_table_is_shown_or_left_out_on_purpose():
         "batch_owed", "fleet_workers", "fleet_slots", "worker_last_seen_timestamp_seconds",
         "exporter_connected", "exporter_workers", "exporter_unreadable_events_total",
         "yield_reaction_seconds_total", "tenants_waiting", "tenant_longest_wait_seconds",
+        "resources_outages_total", "places_lost_total",
+        "places_returned_total", "places_held", "hook_stuck_threads",
     }  # fmt: skip
 
 

@@ -51,7 +51,8 @@ def test_a_scrape_has_every_series_of_the_table_and_no_other():
     openai = {**resource(), "requests_left": 5.0}
     resources = {**facts()["resources"], "of": [openai]}
     tenants = {"waiting": 2, "longest_wait_seconds": 1.0, "top": []}
-    more = {"share": share, "engine": engine, "resources": resources,
+    clearing = {**facts()["clearing"], "places": {"openai": 1}}
+    more = {"share": share, "engine": engine, "resources": resources, "clearing": clearing,
             "batch": kind("celery.batch", tenants=tenants)}  # fmt: skip
     found = scraped({"w1": source(task("t", succeeded=1), **more)}, REACH)
     table = {name for metric in (*METRICS, UNREAD, *EXPORTER) for name in metric.series}

@@ -1,0 +1,37 @@
+"""``tests.apps.mixed`` with tasks that use what all workers share: two places at ``openai``.
+
+RESOURCES, a JSON object, says otherwise. ``i.asks`` and ``b.asks`` use it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+
+from celery import Celery
+
+from tests.apps import mixed
+from tests.brokers.broker import Broker
+from tests.nodes.journal import recorded
+
+PLACES = 2
+
+
+def make_app(broker: Broker, **conf: object) -> Celery:
+    app = mixed.make_app(broker, **conf)
+    said = os.environ.get("RESOURCES")
+    resources = json.loads(said) if said else {"openai": {"max_running": PLACES}}
+    app.conf.fair = {"resources": resources, "uses": {"?.asks": "openai", "?.asks_late": "openai"}}
+    for prefix in ("i", "b"):
+        for name, late in (("asks", False), ("asks_late", True)):
+
+            @app.task(name=f"{prefix}.{name}", bind=True, shared=False, acks_late=late)
+            def asks(self, label, seconds=0.0):
+                with recorded(self, label):
+                    time.sleep(seconds)
+
+    return app
+
+
+app = make_app(Broker.from_environ(os.environ)) if "BROKER" in os.environ else None
