@@ -109,7 +109,7 @@ def _limited(scheduler: Scheduler, id: str) -> Iterator[dict[str, Any]]:
 
 
 def _scheduled(scheduler: Scheduler, id: str) -> Iterator[dict[str, Any]]:
-    for request in internals.scheduled_now(scheduler.c.timer):
+    for request in internals.scheduled_requests(scheduler.c.timer):
         if _is(request, id):
             eta = request.eta.timestamp() if request.eta is not None else None
             place = {"place": Place.SCHEDULED.value, "eta": eta}

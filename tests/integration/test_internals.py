@@ -120,23 +120,23 @@ def test_celery_keeps_its_requests_in_sets():
 @pytest.mark.parametrize("make_timer", [Timer, ThreadTimer, GeventTimer])
 def test_requests_that_wait_for_their_time_are_known(make_timer):
     timer, request = make_timer(), object.__new__(Request)
-    request.id = "waits"
-    if CELERY < (5, 7):
-        entry = timer.call_after(60, print, (request,))
-    else:
-        assert "task_scheduled(req)" in source(strategy.default)
-        state.task_scheduled(request)
-        entry = timer.call_after(60, print)
+    timer.call_after(60, print, ("no request",))
+    entry = timer.call_after(60, print, (request, "bucket", 1))
     assert internals.scheduled_requests(timer) == [request]
-    state.task_ready(request)
-    entry.cancel()
+    internals.end_timer(entry)
+    assert internals.scheduled_requests(timer) == []
     timer.clear()
     timer.stop()
 
 
-@pytest.mark.skipif(not hasattr(state, "scheduled_requests"), reason="Celery 5.7")
+def test_a_strategy_gives_the_request_to_its_timer():
+    told = source(strategy.default)
+    assert "eta, apply_eta_task, (req,), priority=6)" in told
+    assert "eta, limit_post_eta, (req, bucket, 1), priority=6)" in told
+
+
 def test_celerys_books_are_read_while_another_thread_writes_in_them():
-    """A weak set that grows meanwhile can't be gone through: that raised in one of 200 ticks."""
+    """What grows meanwhile can't be gone through: that raised in one of 200 ticks."""
     requests = [object.__new__(Request) for _ in range(5000)]
     for number, request in enumerate(requests):
         request.id = number
@@ -145,7 +145,7 @@ def test_celerys_books_are_read_while_another_thread_writes_in_them():
     def write():
         while not ended.is_set():
             for request in requests:
-                state.task_scheduled(request)
+                state.task_reserved(request)
             for request in requests:
                 state.task_ready(request)
 
@@ -155,7 +155,7 @@ def test_celerys_books_are_read_while_another_thread_writes_in_them():
     sys.setswitchinterval(1e-5)
     try:
         for _ in range(200):
-            internals.scheduled_requests(None)
+            internals.known_requests()
     finally:
         sys.setswitchinterval(interval)
         ended.set()

@@ -23,8 +23,6 @@ from celery_fair.worker.internals.of_kombu import renew_default_channel
 RESULT_READER = "_recv_message"
 """The generator of ``AsynPool``'s ``ResultHandler``, which stays with the loop until it has all."""
 RESULT_SECONDS = 1.0
-SET_READS = 3
-"""How often a set is read that other threads write in, before it is done without."""
 LONGEST_KEY = 255
 """Characters of a routing key, as in AMQP: to a topic exchange a publisher may send any."""
 
@@ -205,10 +203,12 @@ def on_command(consumer: Any, wrap: Callable[..., Any]) -> None:
 
 
 def scheduled_requests(timer: Any) -> list[Any]:
-    """The requests that wait for their ETA; Celery < 5.7 knows them by the entries of its timer."""
-    if hasattr(state, "scheduled_requests"):
-        # A weak set can't be copied at once, and other threads write in it where there is no loop.
-        return [request for request in known_requests() if request in state.scheduled_requests]
+    """The requests that wait for their ETA: those of which the timer has an entry.
+
+    Celery 5.7 has a book of them, which it can't be asked for all: it is a weak set, and other
+    threads write in it. And its book by id loses a retry that comes before its first attempt is
+    ready, as most do: the two have one id.
+    """
     entries = [waiting.entry for waiting in list(timer.schedule._queue)]
     return [
         argument
@@ -216,17 +216,6 @@ def scheduled_requests(timer: Any) -> list[Any]:
         for argument in (entry.args or ())[:1]
         if isinstance(argument, Request) and not entry.canceled
     ]
-
-
-def scheduled_now(timer: Any) -> list[Any]:
-    """The same with those that Celery's books by id have lost, for one who asks now and then.
-
-    A retry may come before its first attempt is ready, which then takes the entry of both.
-    """
-    for _ in range(SET_READS if hasattr(state, "scheduled_requests") else 0):
-        with contextlib.suppress(RuntimeError):  # another thread has just put one in
-            return list(state.scheduled_requests)
-    return scheduled_requests(timer)
 
 
 def limited_requests(consumer: Any) -> list[Any]:

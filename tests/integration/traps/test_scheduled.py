@@ -28,6 +28,19 @@ def test_revoked_tasks_no_longer_count_as_scheduled(site, naive, refuted):
     assert site.unacknowledged() == 20
 
 
+@pytest.mark.parametrize("pool", ["prefork", "threads", "gevent", "eventlet"])
+def test_retries_are_counted_that_come_before_their_first_attempts_have_ended(site, pool, refuted):
+    """The two have one id, by which Celery's book of requests forgets both as the first ends."""
+    settings = {**EXACT, "batch_retry_budget": None}
+    worker = site.start(pool=pool, concurrency=4, settings=settings)
+    for number in range(5):
+        site.send("b.retrying", f"b{number}", 1, 600.0)
+        site.journal.wait_count(number + 1, "retry")
+    site.wait_status(worker, lambda now: now["kinds"]["batch"]["scheduled"] == 5)
+    refuted(lambda: site.ask(worker)["kinds"]["batch"]["scheduled"] != 5)
+    assert site.unacknowledged() == 5
+
+
 @pytest.mark.timeout(300)
 def test_retries_leave_nothing_behind_in_the_counts(site, full):
     """Several each, and as many as the lane may hold: what were never taken back would stop it."""

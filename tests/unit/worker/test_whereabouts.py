@@ -32,7 +32,7 @@ def scheduler(monkeypatch):
     for number, request in enumerate(held):
         lanes["batch"].hold(request, number, number, 0.0)
     monkeypatch.setattr(internals, "known_request", {one.id: one for one in held}.get)
-    monkeypatch.setattr(internals, "scheduled_now", lambda timer: [])
+    monkeypatch.setattr(internals, "scheduled_requests", lambda timer: [])
     return SimpleNamespace(
         lanes=lanes,
         c=SimpleNamespace(task_buckets={}, timer=None),
