@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from celery_fair.errors import BadOption, StateAway, did_you_mean
-from celery_fair.headers import FairHeader
-from celery_fair.publish import running_header
 from celery_fair.resources.rules import OF_KIND
 
 if TYPE_CHECKING:
     from celery_fair.app import Fair
 
-#: In the delivery info of a running task: it holds what it uses, and its estimate is charged.
 LEASE: Final = "fair_lease"
+"""Where a running task finds its lease: in ``request.delivery_info``, which no retry copies."""
+
+WANT: Final = "fair_want"
+"""The same of what the lease holds: its kind, names and tokens. That is what was charged."""
 
 #: An attribute of a running request: of which resources its estimate has been replaced.
 SETTLED: Final = "_fair_settled"
@@ -85,20 +85,15 @@ class Charging:
             return 0
         task = self._fair.app.current_worker_task
         request = None if task is None else task.request
-        if not used or request is None or LEASE not in (request.delivery_info or {}):
+        charged = None if request is None else (request.delivery_info or {}).get(WANT)
+        if not used or charged is None:
             return used
+        _, names, estimate = charged
         settled = request.__dict__.setdefault(SETTLED, set())
-        if (name, budget) in settled:
+        if name not in names or (name, budget) in settled:
             return used
         settled.add((name, budget))
-        return used - self._charged(task, name, budget)
-
-    def _charged(self, task: Any, name: str, budget: str) -> int:
-        header: FairHeader = running_header(self._fair, task, time.time())
-        uses = self._fair.resources.uses_of(header.kind, task.name, header)
-        if uses is None or name not in uses.names:
-            return 0
-        return 1 if budget == "requests" else uses.tokens
+        return used - (1 if budget == "requests" else int(estimate))
 
 
 def known_seconds(seconds: Any, where: str) -> float:

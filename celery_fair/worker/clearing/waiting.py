@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from celery_fair.resources.charging import LEASE as LEASE  # whoever puts them there looks here
+from celery_fair.resources.charging import WANT as WANT
 from celery_fair.resources.store import Want
 
 if TYPE_CHECKING:
@@ -14,12 +16,6 @@ if TYPE_CHECKING:
 
 ATTRIBUTE: Final = "fair_waiting"
 """Of a Celery request: its `Waiting`, from its arrival to its end."""
-
-LEASE: Final = "fair_lease"
-"""Where a running task finds its lease: in ``request.delivery_info``, which no retry copies."""
-
-WANT: Final = "fair_want"
-"""The same of what the lease holds: its kind, names and tokens."""
 
 _numbers = count(1)
 

@@ -10,7 +10,7 @@ from celery import Celery
 
 from celery_fair import BadOption, Fair, RateLimited
 from celery_fair.errors import StateAway
-from celery_fair.resources.charging import LEASE
+from celery_fair.resources.charging import LEASE, WANT
 
 RESOURCES = {
     "openai": {"tokens_per_minute": 6000, "requests_per_minute": 60},
@@ -56,12 +56,9 @@ class Running:
     def __init__(self, fair: Fair, name: str, tokens: int = 0, *, lease: bool = True) -> None:
         app = fair.app
         self.task = app.tasks.get(name) or app.task(shared=False, name=name)(nothing)
-        line = "interactive 1.0"
-        self.request = {
-            "headers": {"fair": f'{line} {{"tokens":{tokens}}}' if tokens else line},
-            "delivery_info": {LEASE: "l1"} if lease else {},
-            "called_directly": False,
-        }
+        names = fair.resources.using.names_of(name, None)
+        info = {LEASE: "l1", WANT: ["interactive", names, tokens]} if lease else {}
+        self.request = {"delivery_info": info, "called_directly": False}
         self.task.app.finalize()
 
     def __enter__(self) -> Any:
