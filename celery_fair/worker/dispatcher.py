@@ -326,7 +326,9 @@ class Dispatcher:
             if not held and not batch_held:
                 return False
             round_trip = self.windows[INTERACTIVE].round_trip_seconds
-            empty = not batch_held or (not held and interactive.is_empty(now, round_trip))
+            empty = not batch_held or (
+                not held and (interactive.is_blocked or interactive.is_empty(now, round_trip))
+            )
             kind = policy.pick(held, batch_held, now, empty)
             if kind is None:
                 if not empty:

@@ -163,7 +163,11 @@ class Lane:
 
     @property
     def is_blocked(self) -> bool:
-        """Whether what is behind so many that must be cleared first can't be seen."""
+        """Whether so many must be cleared first that it can't look behind them.
+
+        Then nothing is known to want a slot but what is held: it has no backlog to be protected,
+        or to be owed.
+        """
         return len(self.uncleared) >= ROOM_LIMIT
 
     def grant(self, credit: int, now: float) -> None:
@@ -187,12 +191,7 @@ class Lane:
         self.failing -= 1
 
     def is_empty(self, now: float, round_trip_seconds: float) -> bool:
-        """Whether the broker has nothing: asked with room to spare, and silent for a round trip.
-
-        Or nothing that could start, as far as the lane may look.
-        """
-        if self.is_blocked and not self.held and self.alive:
-            return True
+        """Whether the broker has nothing: asked with room to spare, and silent for a round trip."""
         if self.held or self.room() <= 0 or not self.alive:
             return False
         return self.silence_left(now, round_trip_seconds) <= 0

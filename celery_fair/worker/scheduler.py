@@ -358,8 +358,8 @@ class Scheduler:
         run = {kind: now - (oldest(kind) or now) for kind in KINDS}
         engine = None if self.engine is None else self.engine.load(now)
         return Load(
-            interactive_backlog=self.backlog(INTERACTIVE, now),
-            batch_backlog=self.backlog(BATCH, now),
+            interactive_backlog=self._wanted(INTERACTIVE, now),
+            batch_backlog=self._wanted(BATCH, now),
             interactive_oldest_wait_seconds=now - received if received else 0.0,
             batch_oldest_wait_seconds=max(time.time() - ready_at, 0.0) if ready_at else 0.0,
             interactive_oldest_run_seconds=run[INTERACTIVE],
@@ -369,6 +369,11 @@ class Scheduler:
             interactive_limited=self.lanes[INTERACTIVE].limited,
             engine_pressure=None if engine is None else engine.pressure,
         )
+
+    def _wanted(self, kind: Kind, now: float) -> int | None:
+        """What waits for a slot, as far as is known: nothing behind a room that is full."""
+        lane = self.lanes[kind]
+        return lane.waiting if lane.is_blocked else self.backlog(kind, now)
 
     def backlog(self, kind: Kind, now: float) -> int | None:
         """What waits for a slot: ready at the broker and held here; ``None`` if unknown."""

@@ -192,7 +192,7 @@ class Clearing:
             return []
         asked: Counter[Sequence[str]] = Counter()
         found = []
-        for waiting in sorted(lane.uncleared.values(), key=lambda waiting: waiting.held):
+        for waiting in sorted(lane.uncleared.values(), key=partial(_place_in_line, lane)):
             want = waiting.want
             if want is None or waiting.asks_hook or self.is_paused(waiting):
                 continue
@@ -289,6 +289,12 @@ class Clearing:
             self.hooking.stop()
         if self.keeper is not None:
             self.keeper.stop()
+
+
+def _place_in_line(lane: Lane, waiting: Waiting) -> tuple[float, Held]:
+    """As it would be held: the tenant whose turn it is before the others, then the oldest."""
+    held = waiting.held
+    return (lane.turns.time_of(held.tenant) if lane.takes_turns else 0.0), held
 
 
 def _is(waiting: Waiting, held: Held) -> bool:
