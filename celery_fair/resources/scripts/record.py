@@ -91,6 +91,7 @@ local function open()
   end
   local found = call('HMGET', prefix, unpack(META))
   for place, field in ipairs(META) do meta[field] = tonumber(found[place]) or 0 end
+  call('HDEL', prefix, '')  -- a full Redis allows this, and then all that follows
   local run, held = run_id(), call('HLEN', LEASES)
   local fresh = not found[1] or held ~= meta.held or held ~= call('ZCARD', UNTIL)
                 or call('HLEN', WAITING) ~= meta.wanted

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 from celery import Celery
 
 from celery_fair import Fair
@@ -151,6 +152,40 @@ def test_a_copy_that_is_older_than_what_a_worker_has_seen_is_noticed_without_a_r
         store.turn("a", [], [], [])
         client.hset("_celery_fair.resources", "step", before)
     assert shorts(store.turn("a", [ONE], [], [])) == {"1": Short.STARTING}
+
+
+def test_a_redis_that_is_full_still_gives_places_and_takes_them_back(
+    make: Make, tmp_path: Path
+) -> None:
+    server = RedisServer(tmp_path).start()
+    try:
+        clock = Clock()
+        store = make(server.url, now=clock)
+        started(store, clock)
+        with server.client() as client:
+            client.config_set("maxmemory", 1)
+            with pytest.raises(redis.exceptions.ResponseError):
+                client.set("any", "thing")
+        assert store.turn("a", [ONE, TWO], [], []).granted == ["1"]
+        assert store.turn("a", [TWO], [], [Ended("1", True)]).granted == ["2"]
+        store.charge("r", tokens=5)
+        assert store.views()[0].running["interactive"] == 1
+    finally:
+        server.close()
+
+
+def test_who_may_not_ask_which_server_it_is_goes_without(make: Make, tmp_path: Path) -> None:
+    server = RedisServer(tmp_path).start()
+    try:
+        with server.client() as client:
+            client.acl_setuser("few", True, passwords=["+s"], keys=["*"], categories=["+@all"],
+                               commands=["-info"])  # fmt: skip
+        clock = Clock()
+        store = make(server.url.replace("//", "//few:s@"), now=clock)
+        started(store, clock)
+        assert store.turn("a", [ONE], [], []).granted == ["1"]
+    finally:
+        server.close()
 
 
 def test_a_call_that_redis_runs_after_a_later_one_changes_nothing(
