@@ -30,7 +30,6 @@ class WorkerFronts:
     def __init__(self, c: Any, shards: WorkerShards | None = None) -> None:
         self._c = c
         self._shards = WorkerShards(c) if shards is None else shards
-        self._shards = WorkerShards(c)
         self._refused: set[str] = set()
         self._made: set[str] = set()
         self._is_asked = False

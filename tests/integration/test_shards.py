@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from celery_fair import Fair
+from celery_fair.sharding.names import shards_of
 from tests.apps import mixed
+from tests.brokers.waiting import wait_until
 from tests.integration.contract.site import ask, labels, publish
 
 SHARDS = 8
@@ -48,6 +50,67 @@ def test_whoever_consumes_a_queue_consumes_its_shards(broker, app, start, journa
     journal.wait_finished(*labels("b", 20), timeout=60)
     report = ask(app, worker.hostname)
     assert report["kinds"]["batch"]["queues"] == ["celery.batch"]
+
+
+@pytest.mark.brokers("redis", "rabbitmq")
+def test_nothing_is_lost_as_the_number_grows_and_shrinks(broker, app, start, journal):
+    """Publishers are ahead of the order in the docs: what they send waits until workers follow."""
+    few = {"CELERY_FAIR__BATCH_SHARDS": "2"}
+    tenants = [f"tenant {number}" for number in range(12)]
+
+    def publish_some(prefix):
+        for number, tenant in enumerate(tenants):
+            publish(app, "b.sleep", [f"{prefix}{number}"], 0.0, tenant=tenant)
+        return labels(prefix, len(tenants))
+
+    worker = start(env=few)
+    grown = publish_some("grown")  # to eight shards, of which it knows two
+    wait_until(lambda: journal.labels("finish"), "those of the shards that are known")
+    assert worker.stop(30) == 0
+    left = set(grown) - set(journal.labels("finish"))
+    assert left
+    worker = start()
+    journal.wait_finished(*grown)
+    shrunk = publish_some("shrunk")
+    journal.wait_finished(*shrunk)
+    assert worker.stop(30) == 0
+    start(env=few)
+    alone = labels("alone", 1)
+    publish(app, "b.sleep", alone)
+    journal.wait_finished(*alone)
+    assert sorted(journal.labels("finish")) == sorted([*grown, *shrunk, *alone])
+
+
+@pytest.mark.brokers("redis")
+def test_a_queue_that_is_paused_takes_its_shards_with_it(broker, app, start, journal):
+    worker = start()
+
+    def consumed():
+        found = app.control.inspect([worker.hostname], timeout=5).active_queues() or {}
+        return {queue["name"] for queue in found.get(worker.hostname, ())}
+
+    every = {"celery.batch", *shards_of("celery.batch", SHARDS)}
+    wait_until(lambda: consumed() >= every, "all shards to be consumed")
+    app.control.cancel_consumer("celery.batch", destination=[worker.hostname])
+    wait_until(lambda: not consumed() & every, "none of them to be")
+    publish(app, "b.sleep", ["later"], 0.0, tenant="acme")
+    publish(app, "i.sleep", ["now"])
+    journal.wait_finished("now")
+    assert journal.labels() == ["now"]
+    app.control.add_consumer("celery.batch", destination=[worker.hostname])
+    journal.wait_finished("later")
+    assert consumed() >= every
+
+
+@pytest.mark.brokers("redis", "rabbitmq")
+def test_an_interactive_retry_goes_to_the_front_of_the_queue(broker, app, start, journal):
+    app.tasks["i.retrying"].apply_async(("again",), tenant="acme")
+    publish(app, "i.sleep", labels("i", 60), 0.02, tenant="acme")
+    start()
+    journal.wait_finished("again", *labels("i", 60))
+    started = journal.labels()
+    first = started.index("again")
+    assert started.index("again", first + 1) - first <= 24
 
 
 FLOOD, TENANTS, EACH = 400, 10, 5
