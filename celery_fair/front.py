@@ -41,6 +41,11 @@ def front_of(queue: str) -> str:
     return queue + FRONT
 
 
+def with_front(queue: str) -> tuple[str, ...]:
+    """Return what is consumed for ``queue``, in that order; a shard has no front."""
+    return (queue,) if is_shard(queue) else (front_of(queue), queue)
+
+
 def is_front(queue: str) -> bool:
     """Whether that is the name of a front; it has no front of its own."""
     return queue.endswith(FRONT)
@@ -57,10 +62,14 @@ def without_front(queue: str) -> str:
 
 
 def without_fronts(queues: Iterable[str]) -> list[str]:
-    """Return the queues but for the fronts of others among them, which nobody has to know of.
+    """Return the queues but for the fronts of others among them, which nobody has to know of."""
+    names = list(queues)
+    known = set(names)
+    return [name for name in names if not (is_front(name) and behind(name) in known)]
 
-    Nor of the shards of others among them.
-    """
+
+def without_parts(queues: Iterable[str]) -> list[str]:
+    """Return the queues but for the fronts and the shards of others among them."""
     names = list(queues)
     known = set(names)
     return [name for name in names if (whole := whole_of(name)) == name or whole not in known]

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
+from celery_fair.front import without_parts
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, Kind
 from celery_fair.policy.pace import possible_rate
 from celery_fair.worker.fleet import (
@@ -106,7 +107,8 @@ class Workers:
 
 def _digests(fair: Fair) -> Mapping[str, Served]:
     """The kinds by the digest of the queues that serve them."""
-    every = sorted({*fair.queues[INTERACTIVE], *fair.queues[BATCH], *fair.app.amqp.queues})
+    names = {*fair.queues[INTERACTIVE], *fair.queues[BATCH], *fair.app.amqp.queues}
+    every = sorted(without_parts(names))
     sizes = range(1, len(every) + 1) if len(every) <= MOST_QUEUES else (1, 2, len(every))
     return {
         digest(names): frozenset(map(fair.kind_of_queue, names))

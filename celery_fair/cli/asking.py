@@ -133,7 +133,11 @@ class Asking:
 
         fair = Fair.of(self._app)
         kinds: Sequence[Kind] = KINDS if kind is None else (kind,)
-        known = [queue for one in kinds for queue in fair.queues[one]] if fair is not None else []
+        known = (
+            [queue for one in kinds for queue in fair.queues_and_shards[one]]
+            if fair is not None
+            else []
+        )
         told = [
             queue
             for report in said.reports.values()

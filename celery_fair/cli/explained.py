@@ -11,7 +11,7 @@ from celery_fair.cli.explain_words import SHORT, at_workers, of_task, of_turn
 from celery_fair.cli.explained_waits import NEVER, Wait, paces, reason_in, reasons
 from celery_fair.cli.explanation import HERE, Explanation, Said
 from celery_fair.cli.seen import Look, Seen
-from celery_fair.front import without_front
+from celery_fair.front import whole_of, without_front
 from celery_fair.observe.place import Place
 from celery_fair.policy.kinds import KINDS
 from celery_fair.policy.pace import estimate
@@ -159,7 +159,7 @@ def _kind_of(queue: str, serving: Mapping[str, Mapping[str, Any]]) -> str | None
     """The kind of whose lane the queue is."""
     for report in serving.values():
         for kind in KINDS:
-            if without_front(queue) in report["kinds"][kind]["queues"]:
+            if whole_of(queue) in report["kinds"][kind]["queues"]:
                 return kind
     return None
 

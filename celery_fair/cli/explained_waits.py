@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from celery_fair.cli.explain_words import at_worker, at_workers
 from celery_fair.cli.explain_words import names as named
-from celery_fair.front import without_front
+from celery_fair.front import whole_of, without_front
 from celery_fair.policy.pace import Pace
 from celery_fair.policy.waiting import Reason
 
@@ -116,7 +116,7 @@ def _holds(pause: Mapping[str, Any], kind: str, queue: str | None) -> bool:
         return False
     if pause["queue"] is None:
         return True
-    return queue is not None and bool(pause["queue"] == without_front(queue))
+    return queue is not None and pause["queue"] in (without_front(queue), whole_of(queue))
 
 
 def paces(kind: str, reports: Sequence[Mapping[str, Any]]) -> list[Pace]:

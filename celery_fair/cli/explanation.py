@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from celery_fair.cli.explained_waits import Wait
-from celery_fair.front import without_front
+from celery_fair.front import whole_of
 from celery_fair.observe.place import Place
 from celery_fair.policy.kinds import KINDS
 from celery_fair.policy.pace import Estimate
@@ -30,8 +30,8 @@ class Said:
     plain_queues: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def serving(self, queue: str) -> dict[str, Mapping[str, Any]]:
-        """The workers with celery-fair that consume a queue, the front of one as the queue."""
-        name = without_front(queue)
+        """The workers with celery-fair that consume a queue, a part of one as the queue."""
+        name = whole_of(queue)
         parts = {
             node: [report["kinds"][kind] for kind in KINDS] for node, report in self.reports.items()
         }

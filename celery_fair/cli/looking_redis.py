@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from celery_fair.cli.seen import Look, Seen
 from celery_fair.cli.words import plural
-from celery_fair.front import front_of, is_front
+from celery_fair.front import front_of, is_front, with_front
 from celery_fair.headers import FairHeader
 from celery_fair.moments import epoch_of
 from celery_fair.observe.place import Place
@@ -71,7 +71,7 @@ class RedisLook:
     def firsts(self, queues: Sequence[str]) -> Iterator[float]:
         """When the first message of each list was ready."""
         for queue in queues:
-            for key in (key for name in (front_of(queue), queue) for key in self._keys_of(name)):
+            for key in (key for name in with_front(queue) for key in self._keys_of(name)):
                 raw = self._client.lindex(key, -1)
                 try:
                     header = FairHeader.read(json.loads(raw)["headers"]) if raw else None
@@ -84,9 +84,9 @@ class RedisLook:
         before = 0
         lengths = {
             name: sum(self._client.llen(key) for key in self._keys_of(name))
-            for name in (front_of(queue), queue)
+            for name in with_front(queue)
         }
-        in_front = lengths[front_of(queue)]
+        in_front = lengths.get(front_of(queue), 0)
         self._found.lengths[queue] = sum(lengths.values())
         for name in lengths:
             for key in self._keys_of(name) if lengths[name] else ():

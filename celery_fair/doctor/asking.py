@@ -15,7 +15,7 @@ from celery_fair.doctor.queues import driver_type
 from celery_fair.doctor.stranded import known_queues
 from celery_fair.doctor.tasks import needs_state
 from celery_fair.errors import SettingsError
-from celery_fair.front import front_of
+from celery_fair.front import with_front
 from celery_fair.policy.kinds import KINDS, Kind
 from celery_fair.state import connector
 
@@ -175,7 +175,7 @@ def parents_waiting(fair: Fair) -> dict[Kind, dict[str, int]]:
     found: dict[Kind, Counter[str]] = {kind: Counter() for kind in KINDS}
     with _redis(fair.app) as (channel, client):
         for kind in KINDS:
-            queues = [name for queue in fair.queues[kind] for name in (front_of(queue), queue)]
+            queues = [n for queue in fair.queues_and_shards[kind] for n in with_front(queue)]
             for key in (
                 k for q in queues for k in internals.redis_keys(channel, q, prefixed=False)
             ):

@@ -23,6 +23,7 @@ from celery_fair.doctor.reserves import reserve_findings
 from celery_fair.doctor.resources import shared_findings
 from celery_fair.doctor.results import result_findings
 from celery_fair.doctor.runs import run_findings
+from celery_fair.doctor.shards import shard_findings
 from celery_fair.doctor.stranded import kind_findings, stranded_findings
 
 UNREACHABLE: Final = rule(
@@ -45,6 +46,7 @@ CHECKS: Final[dict[str, Check]] = {
     "who consumes which queue": consumer_findings,
     "queues of two kinds": kind_findings,
     "messages that nobody takes": stranded_findings,
+    "shards": shard_findings,
     "differences between workers": difference_findings,
     "orders": order_findings,
     "Celery's own pools and windows": celery_findings,

@@ -8,10 +8,13 @@ from typing import Final
 from celery_fair.app import Fair
 from celery_fair.doctor.beat import entries
 from celery_fair.doctor.finding import Finding, named, rule
+from celery_fair.doctor.queues import driver_type
 from celery_fair.doctor.replies import Replies
+from celery_fair.doctor.shards import cure_of, every_shard
 from celery_fair.doctor.tasks import own_tasks, queue_of
 from celery_fair.front import behind, front_of, is_front, may_have_front
 from celery_fair.policy.kinds import KINDS
+from celery_fair.sharding.names import is_shard
 
 STRANDED: Final = rule(
     "F118",
@@ -40,6 +43,10 @@ def known_queues(fair: Fair) -> list[str]:
     said = [queue_of(fair, name, task) for name, task in own_tasks(app).items()]
     said += [getattr(queue := entry.options.get("queue"), "name", queue) for entry in entries(fair)]
     names = [*(queue for kind in KINDS for queue in fair.queues[kind]), *declared, *said]
+    # RabbitMQ is asked for each by itself, so there only while there are shards.
+    cheap = driver_type(app) != "amqp"
+    for kind, shards in fair.settings.shards.items():
+        names += every_shard(fair, kind) if cheap or shards > 1 else ()
     queues = dict.fromkeys(name for name in names if isinstance(name, str) and not is_front(name))
     fronts = [front_of(q) for q in queues if q in declared and may_have_front(declared[q])]
     return [*queues, *fronts][:MOST]
@@ -56,12 +63,13 @@ def stranded_findings(fair: Fair, replies: Replies) -> Iterator[Finding]:
     if left:
         shown = named(f"{number} in {queue}" for queue, number in left.items())
         behind_them = named(behind(front) for front in fronts)
+        cure = None
+        if len(fronts) == len(left):
+            cure = f"Start a worker with celery-fair on {behind_them}: it takes the front first."
+        elif all(map(is_shard, left)):
+            cure = cure_of(fair, list(left))
         yield STRANDED.finding(
-            f"No worker that answers consumes what waits: {shown}",
-            left,
-            cure=f"Start a worker with celery-fair on {behind_them}: it takes the front first."
-            if len(fronts) == len(left)
-            else None,
+            f"No worker that answers consumes what waits: {shown}", left, cure=cure
         )
 
 

@@ -11,7 +11,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import celery_fair
-from celery_fair.front import without_fronts
+from celery_fair.front import without_parts
 from celery_fair.observe.brevity import short_settings, shorten_lists
 from celery_fair.observe.clearing import clearing_facts
 from celery_fair.observe.engine import engine_facts
@@ -20,6 +20,7 @@ from celery_fair.policy.kinds import KINDS, Kind
 from celery_fair.policy.load import Mode
 from celery_fair.policy.view import PolicyView
 from celery_fair.retries import Counts
+from celery_fair.sharding.names import home_of
 
 if TYPE_CHECKING:
     from celery_fair.worker.scheduler import Scheduler
@@ -149,7 +150,7 @@ def _kind(scheduler: Scheduler, kind: Kind, now: float) -> dict[str, Any]:
     running = view.running_batch if kind == "batch" else view.running_interactive
     mean = view.batch_mean_seconds if kind == "batch" else view.interactive_mean_seconds
     return {
-        "queues": without_fronts(scheduler.queues(kind)),
+        "queues": without_parts(scheduler.queues(kind)),
         "running": running - sum(slot.kind == kind for slot in list(dispatcher.parked)),
         "held": len(lane) + len(lane.aside) if lane is not None else 0,
         "rate_limited": lane.limited if lane is not None else 0,
@@ -205,11 +206,19 @@ def tasks(scheduler: Scheduler) -> list[dict[str, Any]]:
 
 
 def _ready(scheduler: Scheduler, kind: Kind, now: float) -> dict[str, int] | None:
-    """Messages at the broker by queue, empty queues left out; ``None`` if unknown."""
+    """Messages at the broker by queue, empty queues left out; ``None`` if unknown.
+
+    Those of shards are in their queue: there may be many, and whoever looks set none up by name.
+    """
     backlog = scheduler.backlog(kind, now)
     if backlog is None:
         return None
     if backlog == scheduler.lanes[kind].waiting:
         return {}
     counts = scheduler.measuring.sensor.ready or {}
-    return {queue: counts[queue] for queue in scheduler.queues(kind) if counts.get(queue)}
+    ready: dict[str, int] = {}
+    for queue in scheduler.queues(kind):
+        if counts.get(queue):
+            whole = home_of(queue)
+            ready[whole] = ready.get(whole, 0) + counts[queue]
+    return ready

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any
 
-from celery_fair.front import without_fronts
+from celery_fair.front import without_parts
 from celery_fair.policy import FleetView, Member, fleet_view
 
 SAY_SECONDS = 1.0
@@ -78,7 +78,7 @@ class Fleet:
         """This worker's next word; ``orders`` is the version of those that it knows, if any."""
         self._sequence += 1
         # A worker of a version that has no fronts serves the same queues.
-        names = sorted(without_fronts(queues))
+        names = sorted(without_parts(queues))
         if names != self._queues or not self._digest:
             self._queues = names
             self._digest = digest(names)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from celery_fair.doctor import static_findings
 from celery_fair.doctor.timeouts import UNKEPT_LIMIT, unkept_limits
-from celery_fair.front import without_fronts
+from celery_fair.front import without_parts
 from celery_fair.policy.kinds import KINDS
 
 if TYPE_CHECKING:
@@ -56,4 +56,4 @@ def announce(scheduler: Scheduler) -> None:
 
 
 def _listed(queues: list[str]) -> str:
-    return ",".join(without_fronts(queues)) or "-"
+    return ",".join(without_parts(queues)) or "-"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from celery_fair.front import front_of, without_fronts
+from celery_fair.front import front_of, without_parts
 from celery_fair.policy.kinds import Kind
 from celery_fair.sharding.names import home_of, is_shard
 
@@ -41,7 +41,7 @@ class QueuePauses:
 
     def by_kind(self, kind_of_queue: Callable[[str], Kind]) -> dict[str, Kind]:
         """Those, but for fronts, each with its kind."""
-        return {queue: kind_of_queue(queue) for queue in without_fronts(self.known())}
+        return {queue: kind_of_queue(queue) for queue in without_parts(self.known())}
 
     def keys(self) -> frozenset[str]:
         """The routing keys by which messages of the paused queues have come."""

@@ -9,6 +9,7 @@ from celery_fair import Fair
 from celery_fair.doctor import Replies, live_findings
 from celery_fair.doctor.asking import _configured, ask_broker
 from celery_fair.doctor.stranded import known_queues
+from celery_fair.sharding.names import is_shard, shards_of
 from tests.brokers.process import free_port
 from tests.unit.cli.conftest import add_task
 from tests.unit.cli.replies import kind, report
@@ -69,7 +70,25 @@ def test_what_waits_in_a_lane_without_a_consumer_is_said_there(look):
 def test_the_queues_that_are_counted_are_those_the_app_names(app):
     app.conf.beat_schedule = {"n": {"task": "x", "schedule": 1, "options": {"queue": "nightly"}}}
     add_task(app, "shop.report", queue="reports")
-    assert set(known_queues(Fair.of(app))) == BOTH | {"nightly", "reports"}
+    known = {queue for queue in known_queues(Fair.of(app)) if not is_shard(queue)}
+    assert known == BOTH | {"nightly", "reports"}
+
+
+def test_what_is_left_in_shards_that_nobody_knows_any_more_is_found(app, look):
+    assert set(shards_of("celery.batch", 64)) <= set(known_queues(Fair.of(app)))
+    queues = {"w1": frozenset({"celery", "celery.batch"})}
+    found = look(queues=queues, waiting={"celery.batch.shard-03": 2, "celery.batch.shard-11": 1})
+    assert "know 12 of batch_shards until they are empty" in found["F118"].cure
+
+
+def test_workers_with_fewer_shards_than_publishers_are_found(app, look):
+    old = Fair.of(app)
+    old.uninstall()
+    Fair(app, batch_shards=8)
+    fewer = report(settings={"batch_shards": 4})
+    found = look({"w1": fewer, "w2": report()})
+    assert found["F135"].what == "batch_shards is 8 here, and 4 at the most on w1, w2"
+    assert "F135" not in look({"w1": fewer, "w2": report(settings={"batch_shards": 16})})
 
 
 def test_a_queue_with_two_kinds_is_found(look):

@@ -10,7 +10,7 @@ from celery import Celery
 from kombu import Exchange, Queue
 
 from celery_fair import Fair, SettingsError
-from celery_fair.front import may_have_front, without_fronts
+from celery_fair.front import may_have_front, without_parts
 from celery_fair.policy.hands import hand_of
 from celery_fair.routing import FairRouter
 from celery_fair.sharding.names import home_of, is_shard, shard_like, shard_of, shards_of
@@ -35,7 +35,7 @@ def test_a_shard_is_known_by_its_name() -> None:
 
 def test_views_and_fleets_know_of_the_queue_alone() -> None:
     names = ["celery.batch", *shards_of("celery.batch", 2), "reports.shard-00"]
-    assert without_fronts(names) == ["celery.batch", "reports.shard-00"]
+    assert without_parts(names) == ["celery.batch", "reports.shard-00"]
     more, fewer, me = Fleet("more"), Fleet("fewer"), _member("me")
     assert more.word(me, names[:3]) == fewer.word(me, names[:2])
 
