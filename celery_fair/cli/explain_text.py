@@ -56,6 +56,7 @@ _PLACES: Final[Mapping[Place, str]] = {
     Place.RUNNING: "runs on {worker}{running}",
     Place.HELD: "waits in {worker}, {nth} in line of {held} held there",
     Place.RATE_LIMITED: "waits in {worker} for its rate",
+    Place.CLEARING: "waits in {worker}, and takes no slot yet",
     Place.SCHEDULED: "waits in {worker} for its time",
     Place.TIMING_OUT: "is being failed in {worker}: it has waited for too long",
     Place.RECEIVED: "waits in {worker}, in Celery's own order",

@@ -31,6 +31,8 @@ SHORT: Final[Mapping[Reason, str]] = {
     Reason.FRONT_FIRST: "the front of its queue first",
     Reason.NO_CREDIT: "worker holding all it may",
     Reason.RATE_LIMIT: "rate limit",
+    Reason.RESOURCE: "no place or budget at what it uses",
+    Reason.HOOK: "before_batch has yet to let it run",
     Reason.ETA: "its time has not come",
     Reason.TIMING_OUT: "being failed, as it has waited too long",
     Reason.PAUSED: "paused",
@@ -114,10 +116,43 @@ def of_task(reason: Reason, task: Mapping[str, Any], now: float) -> str:
     """What the task itself waits for, whatever its kind does."""
     if reason is Reason.RATE_LIMIT:
         return f"its task's rate limit of {safe(task.get('rate_limit'))}, which Celery keeps"
+    if reason is Reason.RESOURCE:
+        return _of_resource(task.get("wait"), task.get("uses") or [])
+    if reason is Reason.HOOK:
+        return _of_hook(task.get("said"), task.get("again_at"), now)
     eta = task.get("eta")
     if reason is not Reason.ETA or eta is None:
         return SHORT[reason]
     return f"its time comes at {clock(eta, now)}, in {duration(eta - now)}"
+
+
+_SHORT_OF: Final[Mapping[str, str]] = {
+    "running": "all places are taken",
+    "reserved": "the places left are kept for interactive tasks",
+    "in_line": "others asked before",
+    "requests": "the requests of this minute are used up",
+    "tokens": "the tokens of this minute are used up",
+    "slowed": "it has refused requests, and gets less",
+    "starting": "its Redis has just begun: running tasks have yet to tell of themselves",
+}
+"""What a resource lacks, by the words of its store."""
+
+
+def _of_resource(wait: Mapping[str, Any] | None, uses: Sequence[str]) -> str:
+    if not wait:
+        return f"it uses {', '.join(map(safe, uses))}, and asks when it could have a slot"
+    short = _SHORT_OF.get(wait["short"], safe(wait["short"]))
+    before = wait.get("before") or 0
+    return f"{safe(wait['resource'])}: {short}{f', {before} before it' if before else ''}"
+
+
+def _of_hook(said: Mapping[str, Any] | None, again_at: float | None, now: float) -> str:
+    if not said:
+        return "before_batch is being asked"
+    error = f" ({safe(said['error'])})" if said.get("error") else ""
+    if again_at is None:
+        return f"before_batch is being asked again{error}"
+    return f"before_batch has put it off until {clock(again_at, now)}{error}"
 
 
 def of_turn(reason: Reason, turn: Mapping[str, Any]) -> str:

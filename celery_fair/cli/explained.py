@@ -95,6 +95,7 @@ def _of_worker(
         Place.SCHEDULED: Reason.ETA,
         Place.RATE_LIMITED: Reason.RATE_LIMIT,
         Place.TIMING_OUT: Reason.TIMING_OUT,
+        Place.CLEARING: Reason.HOOK if task.get("asks_hook") else Reason.RESOURCE,
     }.get(found.place)
     if only is not None:
         found.waits.append(Wait(only, of_task(only, task, now), [node]))

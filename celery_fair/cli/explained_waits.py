@@ -17,6 +17,8 @@ NEVER: Final[Mapping[Reason, str]] = {
     Reason.NO_CONSUMER: "no worker consumes its queue",
     Reason.NO_ANSWER: "no worker that serves it answers",
     Reason.RATE_LIMIT: "its rate limit is Celery's",
+    Reason.RESOURCE: "its resource says when",
+    Reason.HOOK: "before_batch says when",
     Reason.DRAINING: "its worker is being emptied",
     Reason.STOPPING: "its worker ends",
     Reason.OBSERVING: "Celery's own order rules there",

@@ -13,8 +13,8 @@ from celery_fair.policy.kinds import KINDS
 from celery_fair.policy.pace import Estimate
 
 HERE: Final = (
-    Place.RUNNING, Place.HELD, Place.TIMING_OUT, Place.RATE_LIMITED, Place.SCHEDULED,
-    Place.RECEIVED,
+    Place.RUNNING, Place.HELD, Place.TIMING_OUT, Place.RATE_LIMITED, Place.CLEARING,
+    Place.SCHEDULED, Place.RECEIVED,
 )  # fmt: skip
 """Where a worker has a task, the most telling first; after that it is at the broker, or over."""
 

@@ -12,6 +12,8 @@ class Place(str, Enum):
     HELD = "held"
     """In a worker, for a slot."""
     RATE_LIMITED = "rate_limited"
+    CLEARING = "clearing"
+    """In a worker, for a place, a budget or the word of a hook."""
     SCHEDULED = "scheduled"
     """In a worker, for its ETA."""
     TIMING_OUT = "timing_out"

@@ -50,7 +50,7 @@ def find(scheduler: Scheduler, id: str, now: float) -> dict[str, Any] | None:
 
 def _alive(scheduler: Scheduler, id: str) -> Iterator[dict[str, Any]]:
     """Where the messages of one id are, those that run first."""
-    for look in (_running, _held, _limited, _scheduled, _in_the_books):
+    for look in (_running, _held, _clearing, _limited, _scheduled, _in_the_books):
         yield from look(scheduler, id)
 
 
@@ -95,6 +95,15 @@ def _turn(lane: Lane, held: Held) -> dict[str, Any] | None:
         "running": standing.running,
         "is_capped": standing.is_capped,
     }
+
+
+def _clearing(scheduler: Scheduler, id: str) -> Iterator[dict[str, Any]]:
+    for kind, lane in scheduler.lanes.items():
+        for waiting in list(lane.uncleared.values()):
+            if scheduler.clearing is not None and _is(waiting.request, id):
+                place = {"place": Place.CLEARING.value, **scheduler.clearing.why(waiting)}
+                info = telling.of_held(kind, waiting.held)
+                yield {**place, "request": waiting.request, "info": info}
 
 
 def _limited(scheduler: Scheduler, id: str) -> Iterator[dict[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -147,7 +148,7 @@ class Clearing:
 
     def left(self, slot: Slot) -> None:
         """A slot was given back, however its task has ended."""
-        waiting = waiting_of(slot.request)
+        waiting = slot.request.__dict__.pop(ATTRIBUTE, None)  # each knows the other: no garbage
         if waiting is not None and waiting.want is not None:
             self.places.end(waiting.want.lease, began=slot.outcome != WITHDRAWN)
 
@@ -205,6 +206,22 @@ class Clearing:
         """Whether its queue is."""
         keys = self._dispatcher.pausing.keys
         return bool(keys) and internals.queue_of(waiting.held.request) in keys
+
+    def why(self, waiting: Waiting) -> dict[str, Any]:
+        """What a request waits for, as facts; ``again_at`` is epoch seconds."""
+        want, keeper = waiting.want, self.keeper
+        wait = keeper.waits.get(want.lease) if keeper is not None and want is not None else None
+        later = waiting.not_before - monotonic()
+        return {
+            "uses": list(waiting.uses),
+            "wait": None if wait is None else {
+                "resource": wait.resource, "short": wait.short.value,
+                "seconds": round(wait.seconds, 3), "before": wait.before,
+            },
+            "asks_hook": waiting.asks_hook,
+            "again_at": round(time.time() + later, 3) if later > 0 else None,
+            "said": waiting.said,
+        }  # fmt: skip
 
     # --- what is found out in any case
 
