@@ -40,6 +40,8 @@ from tests.nodes.journal import record
 MOVING_QUEUE = "moving"
 QUEUES = (INTERACTIVE_QUEUE, BATCH_QUEUE, MOVING_QUEUE)
 PER_SECOND = 40
+PLACES = 3
+"""At ``model``, in all workers together: tasks that are acknowledged late use it."""
 DESCRIPTORS = Path("/proc/self/fd")
 WORKER = "CHAOS_WORKER"
 STOCK = "CHAOS_STOCK"
@@ -71,6 +73,8 @@ def make_app(broker: Broker, *, stock: bool = False, **conf: object) -> Celery:
         app,
         enabled=not stock,
         kinds={"i.*": "interactive", "b.*": "batch"},
+        resources={} if stock else {"model": {"max_running": PLACES}},
+        uses={} if stock else {"?.late": "model", "?.late.*": "model"},
         queues={"interactive": [INTERACTIVE_QUEUE], "batch": [BATCH_QUEUE, MOVING_QUEUE]},
     )
     add_tasks(app)
@@ -156,7 +160,8 @@ def note(event: str, task_id: str, retries: int, **more: object) -> None:
 def noted(task):
     """Journal the start of a task's body, and its end."""
     request = task.request
-    note("start", request.id, request.retries)
+    place = (request.delivery_info or {}).get("fair_lease")
+    note("start", request.id, request.retries, **({"place": place} if place else {}))
     try:
         yield
     except BaseException as error:

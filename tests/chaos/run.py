@@ -16,6 +16,7 @@ from tests.chaos import replay
 from tests.chaos.account import Account, Key, Trouble, settle
 from tests.chaos.faults import Step, strike
 from tests.chaos.job import JobRun
+from tests.chaos.places import above_limit
 from tests.chaos.plan import Call, Plan
 from tests.chaos.progress import Progress
 from tests.chaos.resting import Probe, complaints, grown, wait_rest
@@ -185,6 +186,7 @@ class Chaos:
                 worker.wait_for(worker.is_ready, "being ready", timeout=STEP_SECONDS)
         self._wait_quiet()
         self.job.wait()
+        self._complaints += above_limit(self.site.journal.entries(), self.site.troubles)
         self._complaints += self.job.complaints(self.site.journal.entries())
         outages = sum(trouble.what.startswith("broker") for trouble in self.site.troubles)
         for worker, probe in zip(self.site.workers, before, strict=True):

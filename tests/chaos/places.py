@@ -1,0 +1,73 @@
+"""Whether a resource ever had more tasks than places, from the journal alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from math import inf
+from typing import NamedTuple
+
+from celery_fair.resources.store import LEASE_SECONDS
+from tests.apps.chaotic import PLACES
+from tests.chaos.account import DEATHS, ENDS, GRACE_SECONDS, Trouble
+from tests.nodes.journal import Entry
+
+AWAY = ("cut", "broker", "broker killed")
+"""What a worker's connection to the store may not survive: then it goes by its own part."""
+AWAY_SECONDS = LEASE_SECONDS + 10.0
+"""For so long after it: until it asks again, and what it began meanwhile has mostly ended."""
+
+
+class Use(NamedTuple):
+    """One run of a task that had a place."""
+
+    began: float
+    ended: float
+    place: str
+
+
+def above_limit(entries: Sequence[Entry], troubles: Sequence[Trouble]) -> Iterator[str]:
+    """Complain of each moment with more tasks than places that nothing explains."""
+    uses = list(_uses(entries, troubles))
+    away = [(one.at, one.until + AWAY_SECONDS) for one in troubles if one.what in AWAY]
+    for use in uses:
+        running = [one for one in uses if one.began <= use.began < one.ended]
+        excused = any(begin <= use.began <= end for begin, end in away)
+        if len(running) > (2 * PLACES if excused else PLACES):
+            yield (
+                f"{len(running)} tasks with a place at once, and there are {PLACES}: "
+                f"{', '.join(one.place for one in running)} at {use.began:.3f}"
+            )
+
+
+def most_at_once(entries: Sequence[Entry], troubles: Sequence[Trouble]) -> int:
+    """How many had a place at the same time at the most."""
+    uses = list(_uses(entries, troubles))
+    return max((sum(o.began <= u.began < o.ended for o in uses) for u in uses), default=0)
+
+
+def _uses(entries: Sequence[Entry], troubles: Iterable[Trouble]) -> Iterator[Use]:
+    deaths = [one for one in troubles if one.what in DEATHS]
+    running: dict[tuple[int, int], Entry] = {}
+    """By process and thread: whatever starts next there, what was before has ended."""
+    for entry in entries:
+        where = entry.pid, entry.thread
+        if entry.event != "start" and entry.event not in ENDS:
+            continue
+        before = running.pop(where, None)
+        if before is not None:
+            yield Use(before.at, _death(before, deaths, entry.at), str(before.more["place"]))
+        if entry.event == "start" and "place" in entry.more:
+            running[where] = entry
+    for entry in running.values():
+        yield Use(entry.at, _death(entry, deaths, inf), str(entry.more["place"]))
+
+
+def _death(entry: Entry, deaths: Iterable[Trouble], ended: float) -> float:
+    """When a run was ended by force, if it was: a journal has no line of that."""
+    worker = entry.more.get("worker")
+    by_force = [
+        one.at - GRACE_SECONDS
+        for one in deaths
+        if one.worker == worker and one.at >= entry.at and one.pid in (None, entry.pid)
+    ]
+    return min([ended, *by_force])
