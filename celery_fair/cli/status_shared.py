@@ -30,6 +30,23 @@ def engine_lines(report: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield (f"{line}: batch gives way", ODD) if engine["queueing"] else (line, WELL)
 
 
+def clearing_lines(report: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What waits in a worker for more than a slot, and what stands in its way."""
+    clearing = report.get("clearing") or {}
+    if not clearing.get("set"):
+        return
+    if clearing["away"]:
+        away = f"what workers share can't be asked for {duration(clearing['away_seconds'])}"
+        yield f"{away}: interactive tasks go on, batch at its share", ODD
+    waiting = clearing["waiting"]
+    if any(waiting.values()):
+        said = ", ".join(f"{count(number)} {kind}" for kind, number in waiting.items() if number)
+        yield f"beside the backlog, held for a place, a budget or the hook: {said}", WELL
+    hook = clearing["hook"]
+    if hook["stuck"]:
+        yield f"the hook has not answered for {plural(hook['stuck'], 'task')}", ODD
+
+
 def resource_lines(resources: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """A line a resource; none where nothing is set."""
     if not resources["set"]:

@@ -53,7 +53,7 @@ def test_each_kind_has_what_runs_what_waits_and_how_long():
 
 def engine(**changes):
     return {
-        "probed": True, "pressure": 0.5, "detail": "4 requests wait in it", "queueing": False,
+        "probed": True, "pressure": 0.5, "detail": "waiting requests: 4", "queueing": False,
         "unknown": False, "age_seconds": 0.4, "failing": "", "failures": 0, **changes,
     }  # fmt: skip
 
@@ -61,10 +61,10 @@ def engine(**changes):
 @pytest.mark.parametrize(
     ("said", "line"),
     [
-        (engine(), "engine at 0.5 of what is fine (4 requests wait in it)\n"),
+        (engine(), "engine at 0.5 of what is fine (waiting requests: 4)\n"),
         (
             engine(pressure=1.5, queueing=True),
-            "engine at 1.5 of what is fine (4 requests wait in it): batch gives way",
+            "engine at 1.5 of what is fine (waiting requests: 4): batch gives way",
         ),
         (
             engine(unknown=True, pressure=None, failing="OSError: x", age_seconds=61),
@@ -100,6 +100,20 @@ def test_a_store_that_can_not_be_asked_is_said_and_nothing_set_says_nothing():
     away = resources(unknown=True, age_seconds=60.0)
     assert "resources can't be asked; last answer 60 s ago" in shown({"w1": report(resources=away)})
     assert "esources" not in shown({"w1": report()})
+
+
+def test_what_waits_for_more_than_a_slot_is_said_beside_the_backlog():
+    hook = {"set": True, "answers": {}, "stuck": 2, "delayed": 0}
+    waiting = {"interactive": 0, "batch": 64}
+    clearing = {"set": True, "away": False, "away_seconds": None, "waiting": waiting, "hook": hook}
+    text = shown({"w1": report(clearing=clearing)}, width=200)
+    assert "beside the backlog, held for a place, a budget or the hook: 64 batch\n" in text
+    assert "the hook has not answered for 2 tasks" in text
+    away = {**clearing, "away": True, "away_seconds": 12.0}
+    said = "what workers share can't be asked for 12 s: interactive tasks go on, batch at its share"
+    assert said in shown({"w1": report(clearing=away)}, width=200)
+    assert "can't be asked" not in text
+    assert "beside" not in shown({"w1": report()})
 
 
 def test_a_backlog_that_could_not_be_read_is_unknown():
