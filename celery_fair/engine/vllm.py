@@ -55,7 +55,7 @@ class VLLMLoad(PrometheusLoad):
         """Raises as `PrometheusLoad` does."""
         page = self.page()
         waiting = self.value(page, WAITING, of=sum)
-        pressure, detail = waiting / self._full_at, f"{waiting:g} requests wait in it"
+        pressure, detail = waiting / self._full_at, f"waiting requests: {waiting:g}"
         if self._kv_cache is not None:
             cache = self.value(page, *KV_CACHE, of=max)
             idle_at = IDLE_CACHE * self._kv_cache

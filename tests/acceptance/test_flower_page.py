@@ -15,7 +15,7 @@ HOSTILE = "<script>alert(1)</script>\"'&<img src=x onerror=alert(2)>@evil"
 CHECKS = (Path(__file__).parents[1] / "flower" / "checks.js").read_text(encoding="utf-8")
 RESOURCES = {"set": True, "unknown": False, "age_seconds": 1.0, "of": [], "left_out": 0}
 ENGINE = {
-    "probed": True, "pressure": 1.5, "detail": "12 requests wait in it", "queueing": True,
+    "probed": True, "pressure": 1.5, "detail": "waiting requests: 12", "queueing": True,
     "unknown": False, "age_seconds": 0.3, "failing": "", "failures": 0,
 }  # fmt: skip
 HIDE = """(hidden) => {

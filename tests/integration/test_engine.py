@@ -48,7 +48,7 @@ def test_the_gate_shuts_while_the_engine_queues_and_opens_again(start_worker, ap
     found = facts()
     assert found["gate"]["mode"] == "protected"
     assert found["engine"]["queueing"]
-    assert found["engine"]["detail"] == "80 requests wait in it"
+    assert found["engine"]["detail"] == "waiting requests: 80"
     assert found["share"]["guaranteed"] == pytest.approx(0.25)
     journal.wait_started("b0")  # two seconds later: half a slot, for a task not known to be short
     assert facts()["kinds"]["batch"]["dispatched"] < 10

@@ -21,7 +21,7 @@ def page():
 def test_vllm_requests_that_wait_in_all_engines_are_compared_with_what_is_fine(page):
     page.vllm(waiting=11.0)
     probe = VLLMLoad(page.url, waiting=8, model="m")
-    assert probe() == EngineLoad(1.5, "12 requests wait in it")
+    assert probe() == EngineLoad(1.5, "waiting requests: 12")
     assert VLLMLoad(page.url, waiting=8)().pressure == 6.5  # the other model's too
 
 
