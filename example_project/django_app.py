@@ -48,6 +48,7 @@ if not settings.configured:
         CELERY_BROKER_URL=os.environ.get("BROKER_URL", "redis://localhost:6379/0"),
         CELERY_RESULT_BACKEND=os.environ.get("RESULT_BACKEND", "redis://localhost:6379/1"),
         CELERY_FAIR=service.FAIR,
+        FAIR_TRUST_HEADER=["tenant"],  # a real service asks its login (FAIR_TENANT)
     )
     django.setup()
 

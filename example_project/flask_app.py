@@ -31,7 +31,8 @@ workers = service.Status(celery_app)
 logging.getLogger("werkzeug").setLevel(logging.WARNING)  # a line a request hides the rest
 
 app = Flask(__name__)
-FairFlask(fair).init_app(app)
+# Whoever calls says whose request it is; a real service asks its login.
+FairFlask(fair, trust_header=["tenant"]).init_app(app)
 app.register_blueprint(jobs_blueprint(fair, **service.JOBS), url_prefix="/jobs")
 
 

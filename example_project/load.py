@@ -21,6 +21,8 @@ SERVICE_URL = os.environ.get("SERVICE_URL", "http://127.0.0.1:5000")
 EVERY_SECONDS = 60.0
 PEOPLE = 64
 SUMMARIZE = "example_project.tasks.summarize_document"
+SMALL = ("acme", "brick", "corner")
+"""Tenants who send a tenth of a pile each; "big" sends whole ones."""
 
 
 class Load:
@@ -37,7 +39,8 @@ class Load:
         """Ask, and read along to the end; the wait is the time until the task starts."""
         begin = time.monotonic()
         try:
-            reply = self.client.post("/ask", json={"question": "why"})
+            tenant = {"X-Fair-Tenant": random.choice((*SMALL, "big", "big", "big"))}
+            reply = self.client.post("/ask", json={"question": "why"}, headers=tenant)
             if reply.status_code != httpx.codes.ACCEPTED:
                 self.note("refused" if reply.status_code == 429 else "failed")
                 return
@@ -48,11 +51,17 @@ class Load:
         except httpx.HTTPError:
             self.note("failed")
 
-    def pile(self) -> None:
-        """Send a pile of documents."""
+    def piles(self) -> None:
+        """Send a pile of documents, and then some small ones of other tenants."""
+        number = self.options.pile
+        self.pile("big", number)
+        for tenant in SMALL:
+            self.pile(tenant, max(number // 10, 1))
+
+    def pile(self, tenant: str, number: int) -> None:
         with contextlib.suppress(httpx.HTTPError):
-            pile = {"task": SUMMARIZE, "items": list(range(self.options.pile))}
-            reply = self.client.post("/jobs", json=pile)
+            pile = {"task": SUMMARIZE, "items": list(range(number))}
+            reply = self.client.post("/jobs", json=pile, headers={"X-Fair-Tenant": tenant})
             self.note("piles refused" if reply.status_code == 429 else "piles taken")
 
     def note(self, what: str, wait_seconds: float | None = None) -> None:
@@ -78,6 +87,7 @@ class Load:
 
     def run(self) -> None:
         """Come and go for ever."""
+        self.until_served()
         due = dict.fromkeys(("pile", "burst", "report"), time.monotonic() + 3)
         with ThreadPoolExecutor(PEOPLE) as people:
             while True:
@@ -87,9 +97,17 @@ class Load:
                     for _ in range(self.options.burst):
                         people.submit(self.visit)
                 if self.due(due, "pile", EVERY_SECONDS):
-                    people.submit(self.pile)
+                    people.submit(self.piles)
                 if self.due(due, "report", 10):
                     people.submit(lambda: print(self.report(), flush=True))
+
+    def until_served(self) -> None:
+        """Wait for the service, which is started beside this."""
+        while True:
+            with contextlib.suppress(httpx.HTTPError):
+                self.client.get("/status")
+                return
+            time.sleep(0.5)
 
     def due(self, due: dict[str, float], what: str, every_seconds: float) -> bool:
         late = time.monotonic() >= due[what]

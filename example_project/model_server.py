@@ -18,7 +18,7 @@ from typing import Any
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 NAME = "stand-in"
@@ -48,6 +48,15 @@ class Model:
             for word in islice(cycle(SAYS.split()), number):
                 await asyncio.sleep(self._running / self._tokens_per_second)
                 yield f"{word} "
+
+    def metrics(self) -> str:
+        """What vLLM says of itself on such a page, as far as a load probe asks."""
+        figures = {"running": self._running, "waiting": self._waiting}
+        return "".join(
+            f"# TYPE vllm:num_requests_{name} gauge\n"
+            f'vllm:num_requests_{name}{{model_name="{NAME}"}} {number}\n'
+            for name, number in figures.items()
+        )
 
     @asynccontextmanager
     async def _slot(self) -> AsyncIterator[None]:
@@ -107,10 +116,16 @@ async def models(request: Request) -> JSONResponse:
     return JSONResponse({"object": "list", "data": [{"id": NAME, "object": "model"}]})
 
 
-def make_app(slots: int = 8, queue: int = 4, tokens_per_second: float = 200.0) -> Starlette:
+async def metrics(request: Request) -> Response:
+    """Answer ``GET /metrics``."""
+    return PlainTextResponse(request.app.state.model.metrics())
+
+
+def make_app(slots: int = 6, queue: int = 4, tokens_per_second: float = 200.0) -> Starlette:
     """Return the server as an ASGI app."""
     completions = Route("/v1/chat/completions", complete, methods=["POST"])
-    app = Starlette(routes=[completions, Route("/v1/models", models)])
+    pages = [Route("/v1/models", models), Route("/metrics", metrics)]
+    app = Starlette(routes=[completions, *pages])
     app.state.model = Model(slots, queue, tokens_per_second)
     return app
 

@@ -11,7 +11,8 @@ from typing import Any
 from celery import Celery
 from celery.result import AsyncResult
 
-from example_project.tasks import answer
+from celery_fair.engine import VLLMLoad
+from example_project.tasks import MODEL_URL, answer
 
 PAGE = Path(__file__).with_name("page.html")
 FAIR = {
@@ -19,6 +20,10 @@ FAIR = {
     "interactive_max_backlog": 40,  # what the workers answer in about half a minute
     "batch_max_backlog": 100,
     "interactive_timeout_seconds": 30,  # nobody looks at the page for longer
+    # What the model serves at once, fewer than the workers have slots; two are kept for answers.
+    "resources": {"model": {"max_running": 6, "interactive_reserve": 0.3}},
+    "batch_shards": 8,  # or one tenant's pile hides the next one's at the broker
+    "load_probe": VLLMLoad(MODEL_URL, waiting=3),  # others may fill it too
 }
 JOBS = {
     "tasks": ["example_project.tasks.summarize_document"],
@@ -83,10 +88,23 @@ def together(workers: list[dict[str, Any]]) -> dict[str, Any]:
         "protected": sum(worker["gate"]["mode"] == "protected" for worker in workers),
         "slots": sum(worker["slots"]["total"] for worker in workers),
         "reserve": sum(worker["slots"]["reserve"] for worker in workers),
+        "model": of_model(workers),
         "kinds": {
             kind: of_kind([worker["kinds"][kind] for worker in workers])
+            | {"for_model": sum(worker["clearing"]["waiting"][kind] for worker in workers)}
             for kind in ("interactive", "batch")
         },
+    }
+
+
+def of_model(workers: list[dict[str, Any]]) -> dict[str, Any]:
+    """Its places, the same from each worker that could ask lately, and how full it says it is."""
+    looks = [worker["resources"] for worker in workers if worker["resources"]["of"]]
+    youngest = min(looks, key=lambda look: look["age_seconds"], default={"of": []})
+    loads = [worker["engine"] for worker in workers if worker["engine"]["pressure"] is not None]
+    return {
+        "places": next((one for one in youngest["of"] if one["name"] == "model"), None),
+        "engine": max(loads, key=lambda load: load["pressure"], default=None),
     }
 
 
@@ -97,8 +115,10 @@ def of_kind(parts: list[dict[str, Any]]) -> dict[str, Any]:
     """
     ready = [sum(part["ready"].values()) for part in parts if part["ready"] is not None]
     waits = [part["wait_seconds"]["p95"] for part in parts if part["wait_seconds"]["count"]]
+    tenants = [part["tenants"]["waiting"] for part in parts if part["tenants"]]
     return {
         "running": sum(part["running"] for part in parts),
         "waiting": max(ready) + sum(part["held"] for part in parts) if ready else None,
         "wait_p95_seconds": max(waits, default=None),
+        "tenants_waiting": max(tenants, default=0),
     }

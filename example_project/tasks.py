@@ -14,6 +14,7 @@ from celery import Task
 
 from celery_fair import QueueTimeout, fair_task, job_task
 from celery_fair.integrations.httpx import FairTransport
+from celery_fair.integrations.rate_limits import RateLimitTransport
 from example_project.streams import say
 
 MODEL_URL = os.environ.get("MODEL_URL", "http://127.0.0.1:8001")
@@ -35,7 +36,7 @@ class Watched(Task):
         say(task_id, "failed", source=sources.get(type(exc), "task"))
 
 
-@fair_task(kind="interactive", bind=True, base=Watched, max_retries=5)
+@fair_task(kind="interactive", uses="model", bind=True, base=Watched, max_retries=5)
 def answer(self: Task, question: str) -> str:
     """Answer a question, a word at a time: someone reads along."""
     say(self.request.id, "started")
@@ -51,7 +52,7 @@ def answer(self: Task, question: str) -> str:
     return text
 
 
-@job_task
+@job_task(uses="model")
 def summarize_document(document: int) -> str:
     """Summarize one document of a pile; it may take until tonight."""
     prompt = f"Summarize document {document}"
@@ -80,8 +81,9 @@ def ask_model(prompt: str, tokens: int) -> Iterator[str]:
 @functools.cache
 def model() -> httpx.Client:
     """The process's client, made at first use: a pool must not be forked."""
-    transport = FairTransport(interactive=connections(4), batch=connections(3))
-    return httpx.Client(base_url=MODEL_URL, transport=transport, timeout=60)
+    transport = FairTransport(interactive=connections(6), batch=connections(4))
+    watched = RateLimitTransport(transport, "model")  # a 429 slows all workers down, batch first
+    return httpx.Client(base_url=MODEL_URL, transport=watched, timeout=60)
 
 
 def connections(most: int) -> httpx.HTTPTransport:
