@@ -28,7 +28,7 @@ def view(app) -> ResourceView:
 
 
 @pytest.mark.brokers("redis")
-@pytest.mark.parametrize("pool", ["prefork", "threads"])
+@pytest.mark.parametrize("pool", ["prefork"])
 def test_a_refused_task_runs_again_and_what_was_used_is_charged(
     broker, app, start_worker, journal, pool
 ):
