@@ -6,12 +6,14 @@ Read in Celery and kombu 5.5.0 to 5.7.0.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Final, NamedTuple
 
 from billiard import common
 from celery.canvas import group
+from kombu import Producer
 
 BACKEND_MODULE: Final = "celery.backends.redis"
 
@@ -50,6 +52,37 @@ def trace_anew(task: Any, hostname: str) -> None:
 
     app = task.app
     task.__trace__ = build_tracer(task.name, task, app.loader, hostname, app=app)
+
+
+ONCE_MORE: Final = {"max_retries": 1, "interval_start": 0.5}
+"""How a command of remote control is sent again over a connection that was lost meanwhile."""
+
+
+def ask_workers(app: Any, connection: Any, command: str, **options: Any) -> Any:
+    """``app.control.broadcast`` over ``connection`` alone, which ends if the broker does.
+
+    kombu's ``Mailbox`` sends over another connection than it is given, one of the app's pool, and
+    makes that anew for as long as it takes. ``options`` are those of ``Mailbox._broadcast``.
+    """
+    mailbox = app.control.mailbox(connection)  # a copy
+    mailbox.producer_pool = _OneProducer(connection)
+    return mailbox._broadcast(command, **options)
+
+
+class _OneProducer:
+    """Stands where a ``Mailbox`` has its pool of producers."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    @contextmanager
+    def acquire(self) -> Iterator[Producer]:
+        yield _BoundedProducer(self._connection.default_channel, auto_declare=False)
+
+
+class _BoundedProducer(Producer):
+    def publish(self, *args: Any, **options: Any) -> Any:
+        return super().publish(*args, **{**options, "retry_policy": ONCE_MORE})
 
 
 class Connected(NamedTuple):

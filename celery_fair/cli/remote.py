@@ -11,6 +11,7 @@ from kombu.exceptions import OperationalError
 from kombu.transport import TRANSPORT_ALIASES
 
 from celery_fair.errors import did_you_mean
+from celery_fair.internals import ask_workers
 
 
 class Unreachable(CeleryCommandException):
@@ -112,12 +113,13 @@ def ask(
         lost = (OperationalError, *connection.connection_errors, *connection.channel_errors)
         try:
             _reach(connection)
-            replies = app.control.broadcast(
+            replies = ask_workers(
+                app,
+                connection,
                 command,
                 reply=True,
                 timeout=timeout_seconds,
                 destination=list(destination) if destination else None,
-                connection=connection,
                 limit=limit,
                 arguments=dict(arguments or {}),
             )

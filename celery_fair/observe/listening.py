@@ -8,6 +8,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Any, Final
 
+from celery_fair.internals import ask_workers
 from celery_fair.observe.cluster import Cluster
 from celery_fair.observe.events import WATCH_SECONDS
 
@@ -18,9 +19,13 @@ RETRY_SECONDS: Final = 2.0
 CONNECT_SECONDS: Final = 4.0
 
 
-def watch(app: Any) -> None:
-    """Ask all workers to tell their facts often, for a minute."""
-    app.control.broadcast("fair_watch", reply=False)
+def watch(app: Any, connection: Any) -> None:
+    """Ask all workers to tell their facts often, for a minute.
+
+    ``connection`` is for writing, and may be kept: where it was lost, it is made anew once.
+    """
+    reach(connection)
+    ask_workers(app, connection, "fair_watch")
 
 
 class Listener(threading.Thread):
@@ -48,9 +53,12 @@ class Listener(threading.Thread):
     def run(self) -> None:
         while not self._stopped.is_set():
             try:
-                with self._app.connection_for_read() as connection:
+                with (
+                    self._app.connection_for_read() as connection,
+                    self._app.connection_for_write() as asking,
+                ):
                     reach(connection)
-                    self._listen(connection)
+                    self._listen(connection, asking)
             except Exception as error:
                 if self.error is None:
                     logger.warning(
@@ -60,23 +68,23 @@ class Listener(threading.Thread):
                 self.error, self.is_connected = error, False
                 self._stopped.wait(RETRY_SECONDS)
 
-    def _listen(self, connection: Any) -> None:
+    def _listen(self, connection: Any, asking: Any) -> None:
         # Not '#': where workers send task events, there may be thousands a second.
         receiver = self._app.events.Receiver(
             connection, handlers={"*": self._hear}, routing_key="worker.#"
         )
         receiver.connect_max_retries = 1
-        receiver.on_iteration = lambda: self._iterate(receiver)
+        receiver.on_iteration = lambda: self._iterate(receiver, asking)
         self._said_at = float("-inf")
         receiver.capture(wakeup=False)
 
-    def _iterate(self, receiver: Any) -> None:
+    def _iterate(self, receiver: Any, asking: Any) -> None:
         """Between two looks at the broker, a second apart at the most."""
         receiver.should_stop = self._stopped.is_set()
-        self.error, self.is_connected = None, True
         if monotonic() - self._said_at >= SAY_SECONDS:
             self._said_at = monotonic()
-            watch(self._app)
+            watch(self._app, asking)
+        self.error, self.is_connected = None, True
 
     def _hear(self, event: Any) -> None:
         if self._cluster.hear(event, monotonic()):

@@ -35,6 +35,7 @@ from celery.worker.worker import WorkController
 from kombu import Connection, Queue
 from kombu.asynchronous import Hub
 from kombu.asynchronous.timer import Timer
+from kombu.pidbox import Mailbox
 from kombu.pidbox import Node as PidboxNode
 from kombu.transport.redis import Channel as RedisChannel
 from kombu.transport.redis import MultiChannelPoller
@@ -273,6 +274,17 @@ def test_a_command_sent_without_waiting_reaches_a_worker_s_mailbox(broker):
             while len(heard) < 4:
                 theirs.drain_events(timeout=5)
     assert heard == [None, {"ask": 1}, ["w1@host"], {"ask": 1}]
+    app.close()
+
+
+def test_a_mailbox_asks_its_pool_for_a_producer_and_may_be_given_another_pool():
+    assert "self.producer_pool.acquire()" in source(Mailbox.producer_or_acquire)
+    app = Celery(broker="memory://", set_as_current=False)
+    mailbox = app.control.mailbox("a connection")
+    mailbox.producer_pool = "another pool"
+    assert mailbox.connection == "a connection"
+    assert app.control.mailbox.producer_pool != "another pool"
+    assert "self.mailbox(conn)._broadcast(" in source(app.control.broadcast)
     app.close()
 
 

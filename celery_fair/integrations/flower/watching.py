@@ -35,7 +35,8 @@ class Watching:
 
     def _say(self, app: Any) -> None:
         try:
-            watch(app)
+            with app.connection_for_write() as connection:
+                watch(app, connection)
             self._failed = False
         except Exception as error:  # they tell their facts anyway, if less often
             if not self._failed:
