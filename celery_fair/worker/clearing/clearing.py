@@ -90,9 +90,12 @@ class Clearing:
         return True
 
     def _needs(self, kind: Kind, request: Any) -> Needs | None:
+        name, asks = request.task.name, kind == BATCH and self.hooking is not None
+        if not asks and (self._uses is None or self._uses(kind, name, None) is None):
+            return None  # as most are: their header isn't read for it
         header = FairHeader.read(internals.message_of(request).headers)
-        found = self._uses(kind, request.task.name, header) if self._uses else None
-        asks = kind == BATCH and self.hooking is not None and self.hooking.sees(header)
+        found = None if self._uses is None else self._uses(kind, name, header)
+        asks = asks and (header is None or not header.yields)  # what goes on was let in before
         if found is None:
             return Needs((), 0, asks) if asks else None
         return Needs(*found, asks)
@@ -170,13 +173,16 @@ class Clearing:
     def look(self, now: float) -> None:
         """Ask for what could have a slot now or soon, and give back what has ended."""
         keeper = self.keeper
-        if keeper is None:
+        if keeper is None or not (keeper.wants or self.places.has_news or self._any_waits()):
             return
         wants = [want for lane in self._lanes() for want in self._wants(lane, now)]
         changed = {w.lease for w in wants} != {w.lease for w in keeper.wants}
         if changed or self.places.has_news:
             keeper.wants = wants
             keeper.ask()
+
+    def _any_waits(self) -> bool:
+        return any(lane.uncleared for lane in self._dispatcher.lanes.values())
 
     def _lanes(self) -> list[Lane]:
         """Those of which something may start."""

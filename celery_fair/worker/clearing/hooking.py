@@ -67,10 +67,6 @@ class Hooking:
         """Tasks that wait here for the end of a delay."""
         return len(self._delayed)
 
-    def sees(self, header: FairHeader | None) -> bool:
-        """Whether a task is asked about: not one that goes on after it has yielded."""
-        return header is None or not header.yields
-
     def ask(self, waiting: Waiting) -> None:
         self._questions.ask(waiting, _held_task(waiting))
 
