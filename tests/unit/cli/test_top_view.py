@@ -17,6 +17,7 @@ from celery_fair.observe.counts import BOUNDS
 from celery_fair.policy.idle import Idle
 from tests.unit.cli.replies import NOW, kind, report, wait
 from tests.unit.cli.test_top_watch import Site, histogram
+from tests.unit.observe.workers import resource
 
 
 @pytest.fixture(autouse=True)
@@ -283,3 +284,17 @@ def test_a_worker_says_what_it_leaves_alone_and_by_whom():
     pause = {"kind": "batch", "queue": None, "by": "ann@ops", "at": 1.0}
     shown = drawn(watched(w1=lambda _: report(steering={"paused": [pause], "draining": None})))
     assert "w1  gate open 60 s  batch paused by ann@ops; nothing interactive waits" in shown
+
+
+def test_the_engine_and_resources_have_a_row_each_where_they_are_set():
+    one = resource(tokens_left=None, rate=1.0, slowed_seconds=0.0)
+    resources = {"set": True, "unknown": False, "age_seconds": 1.0, "of": [one], "left_out": 0}
+    engine = {"probed": True, "pressure": 1.5, "detail": "waiting requests: 12", "queueing": True}
+    reports = {"w1": report(), "w2": report(resources=resources, engine=engine)}
+    rows = drawn(still(reports, NOW), width=120)
+    assert any(
+        row.startswith("engine      engine at 1.5 of what is fine (waiting requests: 12): batch")
+        for row in rows
+    )
+    assert "resources   openai: 3 of 8 running (3 batch)" in rows
+    assert not any("resources" in row for row in drawn(still({"w1": report()}, NOW)))
