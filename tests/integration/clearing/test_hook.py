@@ -66,3 +66,24 @@ def test_it_admits_delays_reroutes_and_refuses(broker, app, start, journal, pool
     begun = next(entry.at for entry in journal.entries("asked") if entry.label == "later")
     assert ends["later:delay:0.5"] - begun >= 0.5
     assert json.dumps(ask(app, worker.hostname))
+
+
+@pytest.mark.brokers("redis")
+@pytest.mark.parametrize("what", ["admit", "refuse"])
+def test_one_that_fails_or_hangs_holds_up_nobody(broker, app, start, journal, what):
+    settings = {"CELERY_FAIR__BEFORE_BATCH_SECONDS": "0.3"}
+    worker = start(env={**settings, "CELERY_FAIR__BEFORE_BATCH_ON_ERROR": what})
+    labels = ["a:fail:oh", "b:nothing", *(f"h{number}:hang:20" for number in range(6))]
+    results = {label: call(app, label) for label in labels}
+    call(app, "person", name="i.told")
+    journal.wait_finished("person")
+    if what == "admit":
+        journal.wait_finished(*labels)
+    else:
+        for label in labels:
+            with pytest.raises(TaskRefused, match=r"before_batch: (it raised|expected|no answer)"):
+                results[label].get(timeout=30)
+        assert journal.started() == ["person"]
+    hook = ask(app, worker.hostname)["clearing"]["hook"]
+    assert hook["answers"]["failed"] == len(labels)
+    assert hook["stuck"] == 6
