@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from itertools import count
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from celery_fair.policy.tenant_rules import Tenant, TenantRules
@@ -20,6 +21,11 @@ which is to be few tasks, however short."""
 
 MOST_OPEN: Final = 256
 """Messages whose end is waited for; some go back to the broker, and end elsewhere."""
+
+UNKNOWN: Final = (False, -math.inf, -1)
+"""The place of a shard that has given nothing lately."""
+
+_BEFORE_NAME: Final = itemgetter(0, 1)
 
 
 class Head(NamedTuple):
@@ -91,16 +97,18 @@ class Heads:
         A shard that has given nothing lately comes before them: whoever is there has had nothing.
         One whose tenant runs as much as it may comes behind them all.
         """
-        heads, turns = self._heads, self._turns
         latest: dict[Tenant, int] = {}
-        for head in heads.values():
-            latest[head.tenant] = max(latest.get(head.tenant, -1), head.number)
-        times = {tenant: (is_capped(tenant), turns.time_of(tenant)) for tenant in latest}
-
-        def key(shard: str) -> tuple[tuple[bool, float], int, int]:
-            head = heads.get(shard)
-            if head is None:
-                return (False, -math.inf), -1, -1
-            return times[head.tenant], latest[head.tenant], head.number
-
-        return sorted(shards, key=key)
+        for tenant, number, _ in self._heads.values():
+            if number > latest.get(tenant, -1):
+                latest[tenant] = number
+        time_of = self._turns.time_of
+        places = {t: (is_capped(t), time_of(t), number) for t, number in latest.items()}
+        get = self._heads.get
+        found = [
+            (UNKNOWN, -1, shard)
+            if (head := get(shard)) is None
+            else (places[head.tenant], head.number, shard)
+            for shard in shards
+        ]
+        found.sort(key=_BEFORE_NAME)  # those of whom nothing is known stay as they came
+        return [shard for _, _, shard in found]

@@ -68,6 +68,8 @@ class Puller:
         self._on_queues_changed = on_queues_changed
         self._consumer: LaneConsumer | None = None
         self.heads: Mapping[Kind, Heads] = {kind: Heads() for kind in sharded}
+        self.tenants_differ: Callable[[], bool] = lambda: True
+        """Whether they take turns; else shards do."""
         self._unnoted: deque[internals.Unnoted] = deque()
 
     def build(self) -> Pulling:
@@ -184,9 +186,7 @@ class Puller:
             window.delivered(message)
             lane.asked_at = now = monotonic()
             if heads is not None:
-                header = FairHeader.read(message.headers)
-                tenant = None if header is None else header.tenant
-                heads.came(internals.queue_of(message) or "", tenant, now)
+                heads.came(internals.queue_of(message) or "", self._tenant_of(message), now)
             if self._must_give_back(lane, window, message):
                 internals.return_to_broker(message)
                 return
@@ -200,6 +200,10 @@ class Puller:
 
         part.on_message = on_message
         part.on_decode_error = on_decode_error
+
+    def _tenant_of(self, message: Any) -> Tenant:
+        header = FairHeader.read(message.headers) if self.tenants_differ() else None
+        return None if header is None else header.tenant
 
     def _must_give_back(self, lane: Lane, window: Window, message: Any) -> bool:
         """Whether a message that was under way when the lane was shut is another worker's to take.

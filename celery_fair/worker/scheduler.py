@@ -110,6 +110,7 @@ class Scheduler:
             sharded=fair.shards.hands,
         )
         self.dispatcher.tenants.on_end = self.puller.ended
+        self.puller.tenants_differ = lambda: self.dispatcher.tenants.are_on
         self.holding, self.inversions = Holding(fair), Inversions()
         self.pulling: Pulling | None = None
         self._timer_entry: Any = None

@@ -91,6 +91,8 @@ def pull_by_turns(
     is packed once, and a command is put together of them.
     """
     packed: dict[str, list[bytes]] = {}
+    fronts: set[str] = set()
+    steps = range(len(channel.priority_steps))
 
     def start(timeout: float | None = None) -> None:
         queues = channel._queue_cycle.consume(len(channel.active_queues))
@@ -99,14 +101,13 @@ def pull_by_turns(
         for queue in queues:
             if queue not in packed:
                 packed[queue] = [_bulk(key) for key in redis_keys(channel, queue)]
-        first = [queue for queue in queues if comes_first(queue)]
-        others = in_order([queue for queue in queues if not comes_first(queue)])
-        keys = [
-            packed[queue][step]
-            for some in (first, others)
-            for step in range(len(channel.priority_steps))
-            for queue in some
-        ]
+                if comes_first(queue):
+                    fronts.add(queue)
+        first = [packed[queue] for queue in queues if queue in fronts]
+        others = in_order([queue for queue in queues if queue not in fronts])
+        keys = [key[step] for step in steps for key in first]
+        last = [packed[queue] for queue in others]
+        keys += [key[step] for step in steps for key in last]
         head, seconds = b"*%d\r\n" % (len(keys) + 2), _bulk(_patience(channel, timeout))
         _pop(channel, [b"".join((head, _BRPOP, *keys, seconds))])
 
