@@ -27,6 +27,8 @@ from tests.nodes.worker import WorkerProcess
 TASKS = {"interactive": "i.sleep", "batch": "b.sleep"}
 SLOTS = 4
 PATIENCE_SECONDS = 1800.0
+FINISHED = b'"event": "finish"'
+SMALL = FINISHED + b', "label": "small'
 
 
 @dataclass(frozen=True)
@@ -89,15 +91,20 @@ def _tasks(load: Load, way: Way) -> Iterator[tuple[str, str]]:
         yield from ((f"small-{of}-{number}", f"small-{of}") for of in range(load.tenants))
 
 
-def measure(load: Load, way: Way, broker: Broker, folder: Path) -> dict[str, float]:
-    """Seconds from the first start to the end of the others' last task, and of the very last."""
+def measure(
+    load: Load, way: Way, broker: Broker, folder: Path, whole: bool = True
+) -> dict[str, float]:
+    """Seconds from the first start to the end of the others' last task, and of the very last.
+
+    Without ``whole`` the worker is stopped when the others have ended.
+    """
     folder.mkdir()
     journal = Journal(folder / "journal.jsonl")
     environ = settings(load, way)
     with patch.dict("os.environ", environ):
         publish(broker, load, way)
     few = load.tenants * load.each
-    everything = few + load.big * way.big
+    text, number = (SMALL, few) if not whole else (FINISHED, few + load.big * way.big)
     worker = WorkerProcess(
         "tests.apps.mixed",
         broker,
@@ -108,12 +115,12 @@ def measure(load: Load, way: Way, broker: Broker, folder: Path) -> dict[str, flo
     )
     with worker:
         wait_until(
-            lambda: journal.path.exists() and _finished(journal.path) >= everything,
-            f"{everything} tasks to end",
+            lambda: journal.path.exists() and _count(journal.path, text) >= number,
+            f"{number} tasks to end",
             timeout=PATIENCE_SECONDS,
             poll_seconds=0.5,
         )
-        worker.stop(30)
+        worker.stop(60)
     entries = journal.entries()
     began = min(entry.at for entry in entries)
     ended = {e.label: e.at for e in entries if e.event == "finish"}
@@ -126,8 +133,8 @@ def measure(load: Load, way: Way, broker: Broker, folder: Path) -> dict[str, flo
     }
 
 
-def _finished(path: Path) -> int:
-    return path.read_bytes().count(b'"event": "finish"')
+def _count(path: Path, text: bytes) -> int:
+    return path.read_bytes().count(text)
 
 
 def report(load: Load, broker: str, found: Mapping[str, Mapping[str, float]]) -> list[str]:
@@ -153,7 +160,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 if way.name not in (options.way or [way.name]):
                     continue
                 with own_server(name) as server, tempfile.TemporaryDirectory() as place:
-                    found[way.name] = measure(load, way, server.broker, Path(place) / "run")
+                    found[way.name] = measure(
+                        load, way, server.broker, Path(place) / "run", not options.others
+                    )
             print("\n".join(report(load, name, found)), flush=True)
             results.append({"broker": name, "load": vars(load), "found": found})
     if options.json is not None:
@@ -166,6 +175,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--broker", nargs="+", default=["redis", "rabbitmq"])
     add("--kind", nargs="+", choices=list(TASKS), default=list(TASKS))
     add("--way", nargs="+", help="only these, `alone` among them")
+    add("--others", action="store_true", help="stop when the others' tasks have ended")
     add("--pool", default="threads")
     add("--shards", type=int, default=16)
     add("--big", type=int, default=10_000)

@@ -102,7 +102,7 @@ def test_a_queue_that_is_paused_takes_its_shards_with_it(broker, app, start, jou
     assert consumed() >= every
 
 
-@pytest.mark.brokers("redis", "rabbitmq")
+@pytest.mark.brokers("redis")
 def test_an_interactive_retry_goes_to_the_front_of_the_queue(broker, app, start, journal):
     app.tasks["i.retrying"].apply_async(("again",), tenant="acme")
     publish(app, "i.sleep", labels("i", 60), 0.02, tenant="acme")
