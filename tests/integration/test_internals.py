@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
+from types import SimpleNamespace
 from unittest.mock import Mock
 
 import amqp
@@ -20,6 +21,7 @@ import celery
 import pytest
 from amqp import spec
 from celery import Celery
+from celery.app.task import Context
 from celery.concurrency.base import BasePool
 from celery.concurrency.eventlet import TaskPool as EventletPool
 from celery.concurrency.gevent import TaskPool as GeventPool
@@ -100,6 +102,26 @@ def test_a_rate_limit_keeps_its_requests_in_a_bucket():
 def test_a_revoked_request_says_so():
     assert "_already_revoked" in source(Request.revoked)
     assert "except TaskRevokedError" in source(WorkController._process_task)
+
+
+def test_what_a_request_tells_its_child_is_in_its_delivery_info_and_in_no_retry():
+    app = Celery("told", set_as_current=False)
+
+    @app.task(name="told")
+    def told():
+        pass
+
+    app.finalize()
+    headers, *rest = app.amqp.as_task_v2("an-id", "told", (), {})[:4]
+    message = SimpleNamespace(
+        headers=headers, body=rest[1], payload=rest[1], content_type=None, content_encoding=None,
+        delivery_info={"routing_key": "celery"}, properties={},
+    )  # fmt: skip
+    request = Request(message, app=app)
+    internals.tell_child(request, fair_lease="w1/1")
+    context = Context(request.request_dict)
+    assert context.delivery_info["fair_lease"] == "w1/1"
+    assert "w1/1" not in repr(context.as_execution_options())
 
 
 def test_preforks_semaphore_looks_up_what_it_calls_later():

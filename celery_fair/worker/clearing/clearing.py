@@ -146,8 +146,8 @@ class Clearing:
             lease = waiting.want.lease
             self._cleared.pop(lease, None)
             self.places.begin(lease, slot)
-            info = slot.request.delivery_info
-            info[LEASE], info[WANT] = lease, list(waiting.want[1:])
+            said = {LEASE: lease, WANT: list(waiting.want[1:])}
+            internals.tell_child(slot.request, **said)
 
     def left(self, slot: Slot) -> None:
         """A slot was given back, however its task has ended."""

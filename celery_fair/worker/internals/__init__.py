@@ -56,6 +56,7 @@ from celery_fair.worker.internals.of_celery import (
     settle_moved,
     settle_unrun,
     starts_anew,
+    tell_child,
     was_asked_to_end,
     was_revoked,
 )
@@ -179,6 +180,7 @@ __all__ = (
     "settle_unrun",
     "share_connections",
     "starts_anew",
+    "tell_child",
     "unacked_keys",
     "unwatch_before_closing",
     "wake_redis_poller",

@@ -59,6 +59,15 @@ def queue_of(request: Any) -> str | None:
     return key if key is None else str(key)[:LONGEST_KEY]
 
 
+def tell_child(request: Any, **said: Any) -> None:
+    """Have a running task find what is ``said`` in its ``request.delivery_info``.
+
+    That dict is also the one in ``request_dict``, which goes to the pool's child; unlike a header
+    of ours it is copied by no retry.
+    """
+    request.delivery_info.update(said)
+
+
 def was_asked_to_end(request: Any) -> bool:
     """Whether it was revoked while it ran, or cancelled by Celery as its connection was lost."""
     return bool(request._already_revoked or request._already_cancelled)
