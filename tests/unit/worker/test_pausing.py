@@ -203,6 +203,15 @@ def test_a_paused_queue_is_cancelled_with_its_front_and_consumed_again_afterward
     assert queues.stopped == []
 
 
+def test_a_paused_queue_takes_its_shards_with_it():
+    c = Consumer("celery", "b", "b.shard-00", "b.shard-01")
+    queues = QueuePauses(c)
+    queues.pause(["b"])
+    c.run()
+    assert queues.known() == ["b", "celery"]
+    assert {"b", "b.shard-00", "b.shard-01"} <= queues.keys()
+
+
 def test_the_key_by_which_another_queue_is_reached_is_not_the_paused_ones():
     c = Consumer("celery", "reports")
     for queue in c.app.amqp.queues.values():
