@@ -25,15 +25,10 @@ POLL_SECONDS = 0.01
 
 
 def make_app(broker: Broker, **conf: object) -> Celery:
-    """A new app on ``broker`` with mixed's tasks, and two that run until a file is there."""
+    """A new app on ``broker`` with mixed's tasks, and late ones that run until a file is there."""
     app = mixed.make_app(broker, **conf)
     task = functools.partial(app.task, bind=True, shared=False)
     for prefix in ("i", "b"):
-
-        @task(name=f"{prefix}.until")
-        def until(self, label, path):
-            with recorded(self, label):
-                _wait_for(path)
 
         @task(name=f"{prefix}.late_until", acks_late=True)
         def late_until(self, label, path):
