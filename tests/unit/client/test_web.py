@@ -263,7 +263,8 @@ told = [said for _, said in streams.store.xrange("stream:" + asked)]
 assert [said["event"] for said in told].count("retrying") == 6, told
 assert (told[-1]["event"], json.loads(told[-1]["data"])) == ("failed", {"source": "model"})
 
-blind = {"ready": None, "running": 1, "held": 2, "wait_seconds": {"count": 0, "p95": None}}
+blind = {"ready": None, "running": 1, "held": 2, "tenants": None}
+blind["wait_seconds"] = {"count": 0, "p95": None}
 seeing = {**blind, "ready": {"celery": 5, "celery.front": 1}}
 assert service.of_kind([blind])["waiting"] is None
 assert service.of_kind([blind, seeing])["waiting"] == 10
