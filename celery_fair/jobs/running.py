@@ -7,12 +7,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from billiard.exceptions import SoftTimeLimitExceeded
 from celery.utils import uuid
 
-from celery_fair.errors import JobNotFound, NotInstalled, StateAway
+from celery_fair.errors import JobNotFound, NotInstalled, RateLimited, StateAway
 from celery_fair.internals import is_told_to_end
 from celery_fair.jobs import calls, tickets
 from celery_fair.jobs.insisting import insist
@@ -22,6 +22,7 @@ from celery_fair.jobs.tally import Tally
 from celery_fair.jobs.task import HEADER, TICKET, way_of
 from celery_fair.jobs.working import WAYS, Ended
 from celery_fair.policy.chunks import item_seconds, next_items, patience_seconds
+from celery_fair.resources.refused import tell
 from celery_fair.task import installed
 
 if TYPE_CHECKING:
@@ -151,6 +152,12 @@ class Chunk:
         error = self.tally.succeeded(index, value)
         if error is not None:
             self.failed(index, error)
+
+    def end_refused(self, error: RateLimited) -> NoReturn:
+        """Have all workers use less of what has refused, and raise `Ended`."""
+        tell(self._fair, error)
+        self._hit_limit = True
+        raise Ended
 
     # -- reports
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from billiard.exceptions import SoftTimeLimitExceeded
 from celery.exceptions import Ignore, Retry, WorkerShutdown, WorkerTerminate
 
-from celery_fair.errors import BadOption
+from celery_fair.errors import BadOption, RateLimited
 from celery_fair.internals import is_told_to_end
 from celery_fair.jobs.items import decode
 from celery_fair.jobs.tally import NO_RESULT
@@ -77,26 +77,38 @@ def _run(
     """Call the function and count what it was given; False if it is to be halved.
 
     A soft time limit is the chunk's: it fails what it has met first, an item or a list that can't
-    be made shorter, and leaves any other to the next chunk.
+    be made shorter, and leaves any other to the next chunk. So does a resource that refuses: the
+    next chunk waits until it serves batch again.
     """
     alone = len(indices) == 1
     try:
         values = call([decode(text) for text in texts])
     except SoftTimeLimitExceeded as error:
-        if is_first and (alone or chunk.claim.plan.chunk_items is not None):
-            for index in indices:  # a list of that length would only meet it again
-                chunk.failed(index, error)
+        _fail_first(chunk, indices, error, is_first=is_first)
         raise
     except Ignore:
         values = [NO_RESULT] * len(indices)
     except _of_worker():
         raise
     except BaseException as error:  # asyncio's CancelledError, gevent's Timeout: else for ever
+        cause = _cause(error)
+        if isinstance(cause, RateLimited):
+            _fail_first(chunk, indices, cause, is_first=is_first)
+            chunk.end_refused(cause)
         if alone:
-            chunk.failed(indices[0], _cause(error))
+            chunk.failed(indices[0], cause)
         return alone
     _count(chunk, indices, values)
     return True
+
+
+def _fail_first(
+    chunk: Chunk, indices: Sequence[int], error: BaseException, *, is_first: bool
+) -> None:
+    """Fail what would only meet the same again as the first of the next chunk."""
+    if is_first and (len(indices) == 1 or chunk.claim.plan.chunk_items is not None):
+        for index in indices:
+            chunk.failed(index, error)
 
 
 def _of_worker() -> tuple[type[BaseException], ...]:

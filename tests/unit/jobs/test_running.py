@@ -11,7 +11,7 @@ from celery import Celery
 from celery.exceptions import Ignore, Reject, WorkerShutdown
 from gevent import GreenletExit, Timeout
 
-from celery_fair import Fair, StateAway
+from celery_fair import Fair, RateLimited, StateAway
 from celery_fair.jobs import running
 from celery_fair.jobs import task as job_tasks
 from celery_fair.jobs.leases import leases
@@ -219,6 +219,34 @@ def test_a_list_that_takes_too_long_is_tried_in_shorter_ones(fair, make):
     job = fair.submit_job(make(work, by="chunk"), range(30), backlog=1)
     assert outcome(job) == (30, 0)
     assert calls[:5] == [1, 2, 4, 8, 4]
+
+
+def test_an_item_that_is_refused_leaves_the_rest_to_the_next_chunk(fair, make, monkeypatch):
+    seen, told = [], []
+    monkeypatch.setattr(fair.resources.charging, "slow_down", lambda *said: told.append(said))
+
+    def work(n):
+        seen.append(n)
+        if n == 2 or (n == 1 and seen.count(1) == 1):
+            raise RateLimited(7, "openai")
+
+    job = fair.submit_job(make(work), range(3), chunk_items=3)
+    assert seen == [0, 1, 1, 2, 2]
+    assert failures(job) == [(2, "RateLimited")], "the first of a chunk, or it would never end"
+    assert told == [("openai", 7.0)] * 3
+
+
+def test_a_list_that_is_refused_is_not_halved_at_once(fair, make):
+    calls = []
+
+    def work(ns):
+        calls.append(len(ns))
+        if len(ns) == 8 or (len(ns) == 4 and calls.count(4) == 2):
+            raise RateLimited
+
+    job = fair.submit_job(make(work, by="chunk"), range(30), backlog=1)
+    assert outcome(job) == (30, 0)
+    assert calls[:7] == [1, 2, 4, 8, 4, 2, 4]
 
 
 def test_a_list_of_a_fixed_length_that_takes_too_long_has_failed(fair, make):
