@@ -145,7 +145,7 @@ class RateLimited(FairError):  # noqa: N818
 
     def __str__(self) -> str:
         what = "what the task uses" if self.resource is None else self.resource
-        when = "" if self.retry_after is None else f" for {self.retry_after:g} s"
+        when = "" if self.retry_after is None else f" for {self.retry_after} s"
         return f"refused by {what}{when}: allow more retries (max_retries), or lower its limits"
 
 

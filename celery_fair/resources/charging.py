@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from celery_fair.errors import BadOption, StateAway, did_you_mean
+from celery_fair.headers import MAX_COUNT
 from celery_fair.resources.rules import OF_KIND
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class Charging:
     def _is_set(self) -> bool:
         return self._fair.settings.enabled and self._fair.resources.is_set
 
-    def charge(self, resource: str | None, tokens: int, requests: int) -> None:
+    def charge(self, resource: str | None, tokens: int | None, requests: int | None) -> None:
         """Take what was used from budgets, less what was charged when the task started."""
         _check_number("charge(tokens=…)", tokens)
         _check_number("charge(requests=…)", requests)
@@ -78,15 +79,16 @@ class Charging:
             raise BadOption(where, f"one of {', '.join(sorted(rules))}{hint}", resource)
         return [resource]
 
-    def _beyond(self, name: str, budget: str, used: int) -> int:
+    def _beyond(self, name: str, budget: str, used: int | None) -> int:
         """Return what is to be charged: the first that a task says replaces its estimate."""
         rule = self._fair.resources.rules[name]
-        if (rule.requests_per_minute if budget == "requests" else rule.tokens_per_minute) is None:
+        bound = rule.requests_per_minute if budget == "requests" else rule.tokens_per_minute
+        if used is None or bound is None:
             return 0
         task = self._fair.app.current_worker_task
         request = None if task is None else task.request
         charged = None if request is None else (request.delivery_info or {}).get(WANT)
-        if not used or charged is None:
+        if charged is None:
             return used
         _, names, estimate = charged
         settled = request.__dict__.setdefault(SETTLED, set())
@@ -105,5 +107,7 @@ def known_seconds(seconds: Any, where: str) -> float:
 
 
 def _check_number(where: str, value: object) -> None:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise BadOption(where, "a whole number, below 0 to give back", value)
+    if value is None:
+        return
+    if not isinstance(value, int) or isinstance(value, bool) or abs(value) >= MAX_COUNT:
+        raise BadOption(where, f"a whole number below {MAX_COUNT}, below 0 to give back", value)

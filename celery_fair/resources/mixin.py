@@ -13,10 +13,17 @@ class ResourcesMixin:
 
     resources: Resources
 
-    def charge(self, resource: str | None = None, *, tokens: int = 0, requests: int = 0) -> None:
+    def charge(
+        self,
+        resource: str | None = None,
+        *,
+        tokens: int | None = None,
+        requests: int | None = None,
+    ) -> None:
         """Say how much was really used, as in ``fair.charge(tokens=response.usage.total_tokens)``.
 
-        In a task the first call replaces what it was thought to use, and more calls add up;
+        In a task the first call replaces what it was thought to use, with 0 too, and more calls add
+        up; None says nothing. A client that doesn't tell what was used so leaves the estimate;
         without ``resource`` it is of all that the task uses. Outside of a task, and in a thread
         that the task has started by hand, name one: all of it is charged. Negative numbers give
         back. Raises `BadOption`.

@@ -10,6 +10,7 @@ from celery import Celery
 
 from celery_fair import BadOption, Fair, RateLimited
 from celery_fair.errors import StateAway
+from celery_fair.resources import refused
 from celery_fair.resources.charging import LEASE, WANT
 
 RESOURCES = {
@@ -139,7 +140,21 @@ def test_a_misspelt_resource_is_an_error(fair: Fair) -> None:
         fair.charge("opnai", tokens=1)
 
 
-@pytest.mark.parametrize("tokens", [1.5, True, "7", None])
+def test_a_task_that_used_nothing_gets_its_estimate_back(fair: Fair) -> None:
+    with Running(fair, "answer", tokens=800):
+        fair.charge(tokens=0)
+        fair.charge(tokens=70)
+    assert said(fair) == [("openai", -800, 0), ("openai", 70, 0)]
+
+
+def test_what_a_client_doesnt_tell_leaves_the_estimate(fair: Fair) -> None:
+    with Running(fair, "answer", tokens=800):
+        fair.charge(tokens=None, requests=2)
+        fair.charge(tokens=900)
+    assert said(fair) == [("openai", 0, 1), ("openai", 100, 0)]
+
+
+@pytest.mark.parametrize("tokens", [1.5, True, "7", float("nan"), 10**9, -(10**400)])
 def test_a_charge_is_a_whole_number(fair: Fair, tokens: Any) -> None:
     with pytest.raises(BadOption, match="a whole number"):
         fair.charge("openai", tokens=tokens)
@@ -168,3 +183,17 @@ def test_the_error_of_a_refusal_travels() -> None:
     error = pickle.loads(pickle.dumps(RateLimited(20, "openai")))
     assert (error.retry_after, error.resource) == (20, "openai")
     assert str(error).startswith("refused by openai for 20 s: ")
+
+
+@pytest.mark.parametrize(
+    ("retry_after", "seconds"),
+    [(20, 20.0), ("7", 7.0), (10**9, 3600.0), (float("inf"), 3600.0), (None, None), (-1, None),
+     ("Mon, 30 Nov 2026 12:00:00 GMT", None), (float("nan"), None), (10**400, None)],
+)  # fmt: skip
+def test_a_refusal_says_seconds_or_nothing(
+    fair: Fair, retry_after: Any, seconds: float | None
+) -> None:
+    error = RateLimited(retry_after, "openai")
+    assert str(error)
+    refused.tell(fair, error)
+    assert said(fair) == [("openai", seconds)]
