@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Collection
+from contextlib import suppress
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 from types import TracebackType
@@ -48,13 +49,14 @@ class _Watching:
         self._fair = fair
         self._statuses = frozenset(statuses)
 
-    def _tell(self, retry_after: float | None) -> None:
+    def _installed(self) -> Fair | None:
+        """Return the Fair of this thread's app, which is another one's in the next thread."""
+        return self._fair or Fair.of(current_app._get_current_object())
+
+    def _tell(self, fair: Fair, headers: Any) -> None:
         """Slow the resource down; whatever goes wrong does no harm to the request."""
-        fair = self._fair or Fair.of(current_app._get_current_object())
-        if fair is None:
-            return
         try:
-            fair.slow_down(self._resource, retry_after=retry_after)
+            fair.slow_down(self._resource, retry_after=retry_after_of(headers))
         except Exception:
             logger.exception("celery-fair: %s could not be slowed down", self._resource)
 
@@ -69,8 +71,8 @@ class RateLimitTransport(_Watching, Transport):
     def handle_request(self, request: Any) -> Any:
         """Send a request; raises what the transport raises."""
         response = self._transport.handle_request(request)
-        if response.status_code in self._statuses:
-            self._tell(retry_after_of(response.headers))
+        if response.status_code in self._statuses and (fair := self._installed()) is not None:
+            self._tell(fair, response.headers)
         return response
 
     def __enter__(self) -> RateLimitTransport:
@@ -96,9 +98,10 @@ class AsyncRateLimitTransport(_Watching, Transport):
     async def handle_async_request(self, request: Any) -> Any:
         """Send a request; raises what the transport raises."""
         response = await self._transport.handle_async_request(request)
-        if response.status_code in self._statuses:
-            said = retry_after_of(response.headers)
-            threading.Thread(target=self._tell, args=(said,), daemon=True).start()
+        if response.status_code in self._statuses and (fair := self._installed()) is not None:
+            said = fair, response.headers
+            with suppress(RuntimeError):  # no thread can be started, as at the interpreter's end
+                threading.Thread(target=self._tell, args=said, daemon=True).start()
         return response
 
     async def __aenter__(self) -> AsyncRateLimitTransport:
@@ -143,7 +146,7 @@ def _number(text: str | None) -> float | None:
         value = float(text or "")
     except ValueError:
         return None
-    return value if 0.0 <= value < 1e9 else None  # NaN is neither
+    return value if 0.0 <= value < float("inf") else None  # NaN is neither
 
 
 def _date(text: str | None) -> datetime | None:

@@ -12,6 +12,7 @@ import pytest
 from celery import Celery
 
 from celery_fair import BadOption, Fair
+from celery_fair.integrations import rate_limits
 from celery_fair.integrations.rate_limits import (
     AsyncRateLimitTransport,
     RateLimitTransport,
@@ -91,6 +92,38 @@ def test_what_cant_be_told_does_no_harm(
     assert "openai could not be slowed down" in caplog.text
 
 
+def test_nonsense_in_a_header_does_no_harm(
+    library: Any, told: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fair, _, _ = told
+    monkeypatch.setattr(rate_limits, "retry_after_of", lambda headers: 1 / 0)
+    transport = RateLimitTransport(answering(library, 429), "openai", fair=fair)
+    with library.Client(transport=transport) as client:
+        assert client.get("http://model/").status_code == 429
+
+
+def test_the_app_is_that_of_the_thread_that_asks(
+    library: Any, told: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An app that is current in a thread alone, as in those of a web server."""
+    fair, heard, done = told
+
+    async def ask() -> None:
+        transport = AsyncRateLimitTransport(answering(library, 429), "openai")
+        async with library.AsyncClient(transport=transport) as client:
+            await client.get("http://model/")
+
+    def run() -> None:
+        fair.app.set_current()
+        asyncio.run(ask())
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert done.wait(30)
+    assert heard == [("openai", None, False)]
+
+
 def test_a_resource_has_a_name() -> None:
     with pytest.raises(BadOption, match="the name of a resource"):
         RateLimitTransport(None, "")
@@ -110,6 +143,8 @@ NOW = datetime(2026, 11, 30, 12, 0, 0, tzinfo=timezone.utc)
         ({"retry-after": "-5"}, None),
         ({"retry-after": "nan"}, None),
         ({"retry-after": "inf"}, None),
+        ({"retry-after": "9999999999"}, 9999999999.0),
+        ({"retry-after": "Mon, 01 Jan 99999 00:00:00 GMT"}, None),
         ({"retry-after": format_datetime(NOW + timedelta(seconds=30), usegmt=True),
           "date": format_datetime(NOW, usegmt=True)}, 30.0),
         ({"retry-after": format_datetime(NOW - timedelta(days=1), usegmt=True),
