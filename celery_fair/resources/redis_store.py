@@ -94,25 +94,32 @@ class RedisStore:
         self._ask(scripts.LEAVE, worker)
 
     def charge(self, resource: str, tokens: int = 0, requests: int = 0) -> None:
-        self._ask(scripts.CHARGE, resource, requests, tokens)
+        self._ask(scripts.CHARGE, resource, requests, tokens, insist=False)
 
     def slow_down(self, resource: str, retry_after_seconds: float | None) -> None:
         said = "" if retry_after_seconds is None else repr(float(retry_after_seconds))
-        self._ask(scripts.SLOW_DOWN, resource, said)
+        self._ask(scripts.SLOW_DOWN, resource, said, insist=False)
 
     def views(self) -> Sequence[ResourceView]:
         names = sorted(self._rules)
         (rows,) = self._ask(scripts.VIEWS, *names)
         return [_view(self._rules[name], row) for name, row in zip(names, rows, strict=True)]
 
-    def _ask(self, script: Script, *args: str | int, unknown: Collection[str] = ()) -> list[Any]:
+    def _ask(
+        self,
+        script: Script,
+        *args: str | int,
+        unknown: Collection[str] = (),
+        insist: bool = True,
+    ) -> list[Any]:
+        """Run a script; who has no pace of its own, as tasks and requests, doesn't insist."""
         now = "" if self._now is None else str(round(self._now() * 1000))
         rules = self._sent
         if unknown:
             more = {name: _sent(Resource(name)) for name in unknown}
             rules = json.dumps({**json.loads(rules), **more})
         call = Call(script, [], (now, rules, self._come, *args))
-        found = self._state.call(call, insist=True)
+        found = self._state.call(call, insist=insist)
         if found is None:  # a later turn was answered before this one
             raise StateAway
         self._come = text_of(found[0])

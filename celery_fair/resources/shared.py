@@ -21,6 +21,9 @@ MEAN_WEIGHT: Final = 0.2
 FORGET_SECONDS: Final = 5.0
 """What batch is owed fades in this time once it doesn't wait any more."""
 
+DEBT_SECONDS: Final = 3600.0
+"""A charge by mistake, of a billion tokens say, makes all wait for so long at the most."""
+
 REQUESTS: Final = 0
 TOKENS: Final = 1
 
@@ -94,8 +97,12 @@ class Shared:
         self.owed[1 + budget] = min(max(self.owed[1 + budget] + more, -most), most)
 
     def put(self, rule: Resource, budget: int, more: float) -> None:
-        """Give a budget back what was not used; it never has more than a burst."""
-        self.left[budget] = min(self.left[budget] + more, rule.most[budget])
+        """Give a budget back what was not used; it never has more than a burst.
+
+        Nor does it owe more than what comes in `DEBT_SECONDS`, however much was taken.
+        """
+        most, least = rule.most[budget], -DEBT_SECONDS * (rule.budgets[budget] or 0.0)
+        self.left[budget] = max(min(self.left[budget] + more, most), least)
 
     def _ceiling(self, rule: Resource) -> int:
         """How many places batch may have that is owed them."""
@@ -167,7 +174,7 @@ class Shared:
         """Charge what a task is thought to use."""
         for budget, need in enumerate((1.0, float(tokens))):
             if rule.budgets[budget] is not None:
-                self.left[budget] -= need
+                self.put(rule, budget, -need)
                 if kind == BATCH:
                     self._lend(rule, budget, -need)
 

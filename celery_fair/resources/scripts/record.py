@@ -28,6 +28,7 @@ _CONSTANTS: Final = {
     "FIRST_MEAN": shared.FIRST_MEAN_SECONDS,
     "MEAN_WEIGHT": shared.MEAN_WEIGHT,
     "FORGET": shared.FORGET_SECONDS,
+    "DEBT": shared.DEBT_SECONDS,
     "DECREASE": aimd.DECREASE,
     "INCREASE": aimd.INCREASE_PER_SECOND,
     "LEAST": aimd.LEAST,
@@ -73,7 +74,7 @@ local function names_of(line)
 end
 
 -- Which server answers, and since when: what a restart or a failover has lost is noticed by it.
--- Who may not ask that goes by the steps alone.
+-- Who may not ask that goes by the steps alone, and leaves it as those have it who may.
 local function run_id()
   local info = redis.pcall('INFO', 'server')
   local _, last = string.find(type(info) == 'string' and info or '', 'run_id:', 1, true)
@@ -102,7 +103,9 @@ local function open()
   if fresh then meta.epoch, meta.step = now, 0 end
   local epoch, step = string.match(ARGV[4], '^(%d+)/(%d+)$')
   local seen = tonumber(epoch) == meta.epoch and tonumber(step) or 0
-  if fresh or found[4] ~= run or meta.step < seen then
+  local last = not fresh and found[4] or ''
+  if run == '' or last == '' then run = run .. last; last = run end
+  if fresh or last ~= run or meta.step < seen then
     meta.starting = at + C.STARTING
     meta.step = max(meta.step, seen)
   end

@@ -18,7 +18,8 @@ local function ceiling(one)
 end
 local function mean_of(one) return one.mean < 0 and C.FIRST_MEAN or one.mean end
 local function put(one, budget, more)
-  one[budget.left] = min(one[budget.left] + more, one.rule[budget.most])
+  local most, least = one.rule[budget.most], -C.DEBT * one.rule[budget.rate]
+  one[budget.left] = max(min(one[budget.left] + more, most), least)
 end
 local function lend(one, budget, more)
   local most = one.rule[budget.most]
@@ -127,8 +128,7 @@ local function spend(line, tokens, sign)
     local one = get(name)
     for place, budget in ipairs(BUDGETS) do
       if one.rule[budget.rate] then
-        if sign > 0 then one[budget.left] = one[budget.left] - needs[place]
-        else put(one, budget, needs[place]) end
+        put(one, budget, -sign * needs[place])
         if is_batch then lend(one, budget, -sign * needs[place]) end
       end
     end

@@ -188,6 +188,44 @@ def test_who_may_not_ask_which_server_it_is_goes_without(make: Make, tmp_path: P
         server.close()
 
 
+def test_one_who_may_not_ask_which_server_it_is_unsettles_nobody_who_may(
+    make: Make, tmp_path: Path
+) -> None:
+    server = RedisServer(tmp_path).start()
+    try:
+        with server.client() as client:
+            client.acl_setuser("few", True, passwords=["+s"], keys=["*"], categories=["+@all"],
+                               commands=["-info"])  # fmt: skip
+        clock = Clock()
+        store, few = make(server.url, now=clock), make(server.url.replace("//", "//few:s@"))
+        few._now = clock
+        few.views()
+        started(store, clock)
+        few.views()
+        assert store.turn("a", [ONE], [], []).granted == ["1"]
+    finally:
+        server.close()
+
+
+def test_a_redis_that_hangs_is_waited_for_once_by_those_who_charge(
+    make: Make, tmp_path: Path
+) -> None:
+    server = RedisServer(tmp_path).start()
+    store = make(server.url)
+    try:
+        store.charge("r")
+        server.kill()
+        with pytest.raises(StateAway):
+            store.charge("r", tokens=7)
+        server.start()
+        with pytest.raises(StateAway):
+            store.slow_down("r", None)
+        store.views()  # who has a pace of its own asks, and finds it back
+        store.slow_down("r", None)
+    finally:
+        server.close()
+
+
 def test_a_call_that_redis_runs_after_a_later_one_changes_nothing(
     make: Make, redis_url: str
 ) -> None:

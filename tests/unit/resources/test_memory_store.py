@@ -254,6 +254,13 @@ def test_what_was_used_beyond_the_estimate_is_waited_for_by_all() -> None:
     assert world.granted("a", quick("1", tokens=100)) == ["1"]
 
 
+def test_a_charge_by_mistake_makes_all_wait_for_an_hour_at_most() -> None:
+    world = full(Resource("r", None, None, 6000.0, burst_seconds=6.0))
+    world.store.charge("r", tokens=999_999_999)
+    turn = world.turn("a", [quick("1", tokens=100)])
+    assert turn.waits["1"].seconds == pytest.approx(3601.0)
+
+
 def test_what_never_ran_gets_its_budget_back() -> None:
     world = full(Resource("r", None, 60.0, 6000.0, burst_seconds=6.0))
     world.granted("a", quick("1", tokens=600))
