@@ -15,12 +15,8 @@ from typing import Final, NamedTuple
 from celery_fair.policy.tenant_rules import Tenant, TenantRules
 from celery_fair.policy.tenants import ALONE, Turn, Turns
 
-FIRST_SECONDS: Final = 0.01
-"""Charged before anything has ended. Whoever comes then begins that much later than who came first,
-which is to be few tasks, however short."""
-
 MOST_OPEN: Final = 256
-"""Messages whose end is waited for; some go back to the broker, and end elsewhere."""
+"""Messages whose start is waited for; of some there is none: they are revoked, or go back."""
 
 UNKNOWN: Final = (False, -math.inf, -1)
 """The place of a shard that has given nothing lately."""
@@ -41,38 +37,47 @@ class Heads:
     """Whose messages the shards of one kind have given last, and whose turn it is at the broker.
 
     The turns are of their own, beside those of what a worker holds: a tenant waits here while it is
-    thought to be at a head, and is charged from when its message comes. Who holds one message at a
-    time would forget what each has had otherwise.
+    thought to be at a head, and is charged as its message comes. Who holds one message at a time
+    would forget what each has had otherwise. From when its task starts it is charged for more: a
+    message may wait here for its time, or be dropped, and that is no use of a slot.
     """
 
     def __init__(self) -> None:
-        self._turns = Turns(first_seconds=FIRST_SECONDS)
+        self._turns = Turns()
         self._heads: dict[str, Head] = {}
         self._number = count()
         self._open: dict[Turn, None] = {}
-        """Of messages that came and whose task has not ended, the oldest first."""
+        """Of messages that came and whose task has not started, the oldest first."""
+        self._started: dict[Turn, Turn] = {}
+        """By the turn that the task has in what is held."""
 
     def came(self, shard: str, tenant: Tenant, now: float) -> None:
         """A message of that tenant came from that shard."""
         self._turns.join(tenant)
-        self._open[self._turns.start(tenant, now)] = None
+        self._open[self._turns.start(tenant, math.inf)] = None
         if len(self._open) > MOST_OPEN:  # most likely of a message that went elsewhere
             oldest = next(iter(self._open))
-            self._end(oldest, oldest.charged_seconds)
+            del self._open[oldest]
+            self._turns.end(oldest, oldest.charged_seconds)
         before = self._heads.get(shard)
         self._heads[shard] = Head(tenant, next(self._number), now)
         if before is not None and before.tenant != tenant:
             self._leave(before.tenant)
 
-    def ended(self, tenant: Tenant, seconds: float) -> None:
-        """A task of that tenant has run for so long: the one that came first, or another."""
-        turn = next((turn for turn in self._open if turn.account.tenant == tenant), None)
-        if turn is not None:
-            self._end(turn, seconds)
+    def started(self, turn: Turn) -> None:
+        """A task has started, whose turn it was: of its tenant's messages the first, or another."""
+        tenant = turn.account.tenant
+        found = next((one for one in self._open if one.account.tenant == tenant), None)
+        if found is not None:
+            del self._open[found]
+            found.started_at = turn.started_at
+            self._started[turn] = found
 
-    def _end(self, turn: Turn, seconds: float) -> None:
-        del self._open[turn]
-        self._turns.end(turn, seconds)
+    def ended(self, turn: Turn, seconds: float) -> None:
+        """It has run for so long."""
+        found = self._started.pop(turn, None)
+        if found is not None:
+            self._turns.end(found, seconds)
 
     def tick(self, rules: TenantRules, now: float) -> None:
         """Charge for what runs on, by the rules of now; a few times a second."""

@@ -24,8 +24,9 @@ from celery_fair.policy.tenant_rules import Tenant, TenantRules
 REMEMBERED: Final = 4096
 """Tenants that neither wait nor run, of which is known what they have had; the latest."""
 
-FIRST_ESTIMATE_SECONDS: Final = 1.0
-"""Charged while nothing has ended yet: any number makes tenants take turns."""
+FIRST_ESTIMATE_SECONDS: Final = 0.01
+"""Charged while nothing has ended yet. Any number makes tenants take turns; by a large one whoever
+comes second begins as much later than who came first, which is many tasks if they are short."""
 
 NEWEST: Final = 0.2
 """How much the latest run counts in an estimate of the next."""
@@ -65,13 +66,7 @@ class Turns:
     cap is next only when nobody else waits: no slot idles for it.
     """
 
-    def __init__(
-        self,
-        rules: TenantRules | None = None,
-        remembered: int = REMEMBERED,
-        first_seconds: float = FIRST_ESTIMATE_SECONDS,
-    ) -> None:
-        self._first_seconds = first_seconds
+    def __init__(self, rules: TenantRules | None = None, remembered: int = REMEMBERED) -> None:
         self.time = 0.0
         """Where one begins who comes now, in slot-seconds by weight."""
         self._rules = rules or TenantRules()
@@ -228,7 +223,7 @@ class Turns:
         return max(first.time - run, min(self.time, first.time + run))
 
     def _estimate(self, account: Account) -> float:
-        return account.mean_seconds or self._mean_seconds or self._first_seconds
+        return account.mean_seconds or self._mean_seconds or FIRST_ESTIMATE_SECONDS
 
     def _account(self, tenant: Tenant) -> Account:
         account = self._accounts.get(tenant)

@@ -374,7 +374,7 @@ class Dispatcher:
         if self.clearing is not None:
             self.clearing.begin(slot)
         if lane.takes_turns:
-            slot.turn = lane.turns.start(tenant, now)
+            slot.turn = self.tenants.start(kind, tenant, now)
         self.counting.started.append(slot)
         self.windows[kind].starting(request)
         policy.start(kind, now, now - received_at)

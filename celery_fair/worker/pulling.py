@@ -13,6 +13,7 @@ from celery_fair.headers import FairHeader
 from celery_fair.policy.heads import Heads
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS, Kind
 from celery_fair.policy.tenant_rules import Tenant
+from celery_fair.policy.tenants import Turn
 from celery_fair.worker import internals
 from celery_fair.worker.amqp_windows import AmqpConsumerWindow, AmqpWindow
 from celery_fair.worker.consumer import LaneConsumer
@@ -180,7 +181,8 @@ class Puller:
         return (batch, interactive) if self._batch_first() else (interactive, batch)
 
     def _deliver_to(self, consumer: LaneConsumer, part: Any, lane: Lane, window: Window) -> None:
-        heads = self.heads.get(lane.kind)
+        # Other transports choose among queues themselves.
+        heads = self.heads.get(lane.kind) if self._driver == "redis" else None
 
         def on_message(message: Any) -> None:
             window.delivered(message)
@@ -219,11 +221,17 @@ class Puller:
             and window.can_give_back(message)
         )
 
-    def ended(self, kind: Kind, tenant: Tenant, run_seconds: float) -> None:
-        """A task of that tenant has ended: what its shards are asked by."""
+    def started(self, kind: Kind, turn: Turn) -> None:
+        """A task has started, and its tenant's shards are asked by how long it runs."""
         heads = self.heads.get(kind)
         if heads is not None:
-            heads.ended(tenant, run_seconds)
+            heads.started(turn)
+
+    def ended(self, kind: Kind, turn: Turn, run_seconds: float) -> None:
+        """It has ended."""
+        heads = self.heads.get(kind)
+        if heads is not None:
+            heads.ended(turn, run_seconds)
 
     def scheduled(self) -> None:
         """The message being received waits for its ETA."""

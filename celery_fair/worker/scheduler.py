@@ -109,6 +109,7 @@ class Scheduler:
             on_queues_changed=self._queues_changed,
             sharded=fair.shards.hands,
         )
+        self.dispatcher.tenants.on_start = self.puller.started
         self.dispatcher.tenants.on_end = self.puller.ended
         self.puller.tenants_differ = lambda: self.dispatcher.tenants.are_on
         self.holding, self.inversions = Holding(fair), Inversions()

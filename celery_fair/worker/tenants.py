@@ -117,7 +117,8 @@ class Tenants:
         self.turns: Mapping[Kind, Turns] = {kind: Turns() for kind in KINDS}
         self.are_on = True
         """False: tenants are all alike, as if none were named."""
-        self.on_end: Callable[[Kind, Tenant, float], None] = lambda kind, tenant, seconds: None
+        self.on_start: Callable[[Kind, Turn], None] = lambda kind, turn: None
+        self.on_end: Callable[[Kind, Turn, float], None] = lambda kind, turn, seconds: None
         self.rules = TenantRules()
 
     def go_by(self, settings: FairSettings) -> None:
@@ -132,10 +133,16 @@ class Tenants:
             if lane.turns.accounts:
                 lane.take_turns()
 
+    def start(self, kind: Kind, tenant: Tenant, now: float) -> Turn:
+        """A task of that tenant starts."""
+        turn = self.turns[kind].start(tenant, now)
+        self.on_start(kind, turn)
+        return turn
+
     def end(self, kind: Kind, turn: Turn, run_seconds: float) -> None:
         """A task that was charged for has ended."""
         self.turns[kind].end(turn, run_seconds)
-        self.on_end(kind, turn.account.tenant, run_seconds)
+        self.on_end(kind, turn, run_seconds)
 
     def tick(self, load: Load, segment: Segment, now: float) -> None:
         """Charge for what runs on; while nothing waits, nobody pays later.

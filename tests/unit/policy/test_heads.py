@@ -10,12 +10,15 @@ from hypothesis import strategies as st
 
 from celery_fair.policy.heads import MOST_OPEN, Heads
 from celery_fair.policy.tenant_rules import TenantRules
+from celery_fair.policy.tenants import Turns
 
 
 def _ran(heads: Heads, shard: str, tenant: str, seconds: float, at: float) -> None:
     """A message came, and its task has run for so long."""
     heads.came(shard, tenant, at)
-    heads.ended(tenant, seconds)
+    turn = Turns().start(tenant, at)
+    heads.started(turn)
+    heads.ended(turn, seconds)
 
 
 def test_the_shard_of_whoever_has_had_most_is_asked_last() -> None:
@@ -79,6 +82,7 @@ def test_what_came_after_the_reading_is_not_forgotten() -> None:
 def test_what_runs_on_counts_while_it_runs() -> None:
     heads = Heads()
     heads.came("one", "long", 0.0)
+    heads.started(Turns().start("long", 0.0))
     for _ in range(3):
         _ran(heads, "two", "short", 1.0, 0.0)
     assert heads.in_order(["one", "two"]) == ["one", "two"]
@@ -86,12 +90,24 @@ def test_what_runs_on_counts_while_it_runs() -> None:
     assert heads.in_order(["one", "two"]) == ["two", "one"]
 
 
+def test_what_came_and_never_starts_is_charged_no_longer() -> None:
+    """Revoked, given back, or waiting for its ETA: it takes no slot."""
+    heads = Heads()
+    for _ in range(20):
+        heads.came("one", "unlucky", 0.0)
+    _ran(heads, "two", "other", 1.0, 0.0)
+    heads.tick(TenantRules(), 3600.0)
+    assert heads.in_order(["one", "two"]) == ["one", "two"]
+
+
 def test_messages_that_never_end_here_are_forgotten() -> None:
     heads = Heads()
     for number in range(3 * MOST_OPEN):
         heads.came("one", f"tenant {number}", 0.0)
     assert len(heads._open) == MOST_OPEN
-    heads.ended("unknown", 1.0)
+    unknown = Turns().start("unknown", 0.0)
+    heads.started(unknown)
+    heads.ended(unknown, 1.0)
 
 
 @given(
