@@ -106,6 +106,16 @@ class Segment:
         return 0 if self.tail(count) else self.total - count - self.last + 1
 
 
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """The slots of the line that a kind may have, from ``begin`` on, and this worker's place."""
+
+    segment: Segment
+    begin: int = 0
+    is_certain: bool = True
+    """False where it isn't known whether the other workers still are where they were."""
+
+
 class Place:
     """Where this worker stands among those in view, and what the others run.
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from celery_fair.policy.credits import Lookahead, batch_credit, interactive_credit
 from celery_fair.policy.engine import Engine
-from celery_fair.policy.fleet import FleetView, Member, Place, Segment
+from celery_fair.policy.fleet import FleetView, Member, Place, Stretch
 from celery_fair.policy.gate import Cause, Gate
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS, Kind
 from celery_fair.policy.limits import Limits, divide
@@ -31,10 +31,11 @@ class Policy:
     """
 
     __slots__ = (
-        "_engine", "_gate", "_known_credits", "_last_batch_start", "_limits", "_load", "_lookahead",
-        "_meter", "_owed_ceiling", "_place", "_reserve", "_serves_both", "_settings", "_share",
-        "consumes", "fleet_reserve", "listening", "mode", "paused", "reserve", "running_batch",
-        "running_interactive", "serves", "slot_back_seconds", "slots", "yields_per_second",
+        "_batch_begins", "_engine", "_gate", "_known_credits", "_last_batch_start", "_limits",
+        "_load", "_lookahead", "_meter", "_owed_ceiling", "_place", "_reserve", "_serves_both",
+        "_settings", "_share", "consumes", "fleet_reserve", "listening", "mode", "paused",
+        "reserve", "running_batch", "running_interactive", "serves", "slot_back_seconds", "slots",
+        "yields_per_second",
     )  # fmt: skip
 
     def __init__(
@@ -299,10 +300,11 @@ class Policy:
             self._meter.interactive.mean,
         )
 
-    @property
-    def segment(self) -> Segment:
-        """This worker's place in the fleet's line of slots."""
-        return self._place.segment
+    def stretch(self, kind: Kind) -> Stretch:
+        """The fleet's slots that a kind may have now, and this worker's place among them."""
+        place = self._place
+        begin = self._batch_begins if kind == BATCH else 0
+        return Stretch(place.segment, begin, is_certain=place.knows)
 
     @property
     def running(self) -> int:
@@ -451,6 +453,8 @@ class Policy:
             usual=self._reserve.usual(traffic),
         )
         self._owed_ceiling = self._limits.owed_ceiling
+        protected = self.mode is Mode.PROTECTED and guaranteed
+        self._batch_begins = total - guaranteed if protected else self.fleet_reserve
         if self._engine_counts and not self._share.in_tasks:
             # Only what is owed: a ceiling is a whole slot, more than a small share of few slots.
             # Counted in tasks nothing would be owed where no interactive task starts.

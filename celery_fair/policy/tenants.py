@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final, NamedTuple
 
-from celery_fair.policy.fleet import Segment
+from celery_fair.policy.fleet import Segment, Stretch
 from celery_fair.policy.tenant_line import Account, Line
 from celery_fair.policy.tenant_rules import Tenant, TenantRules
 
@@ -31,7 +31,7 @@ comes second begins as much later than who came first, which is many tasks if th
 NEWEST: Final = 0.2
 """How much the latest run counts in an estimate of the next."""
 
-ALONE: Final = Segment(0, 0, 0)
+ALONE: Final = Stretch(Segment(0, 0, 0))
 """The place of a worker that doesn't know its own yet; there are no caps."""
 
 
@@ -70,7 +70,7 @@ class Turns:
         self.time = 0.0
         """Where one begins who comes now, in slot-seconds by weight."""
         self._rules = rules or TenantRules()
-        self._segment = ALONE
+        self._stretch = ALONE
         self._remembered = remembered
         self._accounts: dict[Tenant, Account] = {}
         self._idle: dict[Tenant, Account] = {}
@@ -163,16 +163,16 @@ class Turns:
 
     # The rules.
 
-    def go_by(self, rules: TenantRules, segment: Segment) -> None:
+    def go_by(self, rules: TenantRules, stretch: Stretch) -> None:
         """Go by these from now on, in a worker that has this place in the fleet's line of slots."""
-        if (rules, segment) == (self._rules, self._segment):
+        if rules == self._rules and (stretch == self._stretch or rules.most is None):
             return
-        self._rules, self._segment = rules, segment
+        self._rules, self._stretch = rules, stretch
         for account in self._accounts.values():
             if account.line is not None:
                 self._weight -= account.weight
             account.weight = rules.weight(account.tenant)
-            account.part = rules.part(account.tenant, segment)
+            account.part = rules.part(account.tenant, stretch)
             if account.line is not None:
                 self._weight += account.weight
                 self._put_into(self._capped if account.is_capped else self._line, account)
@@ -236,7 +236,7 @@ class Turns:
 
     def _open(self, tenant: Tenant) -> Account:
         rules = self._rules
-        return Account(tenant, rules.weight(tenant), rules.part(tenant, self._segment), self.time)
+        return Account(tenant, rules.weight(tenant), rules.part(tenant, self._stretch), self.time)
 
     def _put_into(self, line: Line, account: Account) -> None:
         if account.line is not None:

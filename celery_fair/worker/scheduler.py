@@ -300,7 +300,7 @@ class Scheduler:
 
     def _observe(self, now: float) -> None:
         load = self.load(now)
-        self.dispatcher.tenants.tick(load, self.policy.segment, now)
+        self.dispatcher.tenants.tick(load, self.policy.stretch, now)
         changed = self.policy.observe(load, now)
         if changed is not None:
             self.tell_change()

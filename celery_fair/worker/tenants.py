@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from celery_fair.policy.fleet import Segment
+from celery_fair.policy.fleet import Stretch
 from celery_fair.policy.kinds import BATCH, KINDS, Kind
 from celery_fair.policy.load import Load
 from celery_fair.policy.tenant_rules import Tenant, TenantRules
@@ -144,13 +144,13 @@ class Tenants:
         self.turns[kind].end(turn, run_seconds)
         self.on_end(kind, turn, run_seconds)
 
-    def tick(self, load: Load, segment: Segment, now: float) -> None:
+    def tick(self, load: Load, stretch_of: Callable[[Kind], Stretch], now: float) -> None:
         """Charge for what runs on; while nothing waits, nobody pays later.
 
-        ``segment`` is this worker's place among the slots of its fleet.
+        ``stretch_of`` a kind has the slots of the fleet that it may have.
         """
         for kind, turns in self.turns.items():
-            turns.go_by(self.rules, segment)
+            turns.go_by(self.rules, stretch_of(kind))
             if turns.accounts:
                 backlog = load.batch_backlog if kind == BATCH else load.interactive_backlog
                 turns.tick(now, nobody_waits=backlog == 0)

@@ -15,6 +15,9 @@ from celery_fair.policy import (
     fleet_view,
 )
 from celery_fair.policy.fleet import Segment
+from celery_fair.policy.kinds import KINDS
+from celery_fair.policy.load import Mode
+from celery_fair.policy.tenant_rules import TenantRules
 
 BOTH_WAIT = Load(3, 5)
 NO_INTERACTIVE = Load(0, 5, interactive_lane_empty=True)
@@ -288,3 +291,25 @@ def test_old_words_tell_who_is_there_and_not_what_runs():
     assert policy.view(5.0).fleet_in_sight
     assert policy.view(5.0).debt_seconds == pytest.approx(0.8 * 5)  # half of the fleet's
     assert policy.pick(1, 1, 5.0) == BATCH
+
+
+def may_run_batch(policy):
+    limits = policy._limits
+    return min(limits.batch_ceiling, policy.slots - limits.kept(policy.running_interactive)) > 0
+
+
+@pytest.mark.parametrize(
+    ("load", "mode"), [(NO_INTERACTIVE, Mode.OPEN), (Load(90, 90), Mode.PROTECTED)]
+)
+def test_a_capped_tenant_has_a_worker_that_runs_its_kind(load, mode):
+    """The reserve takes no batch; nor, in a protected fleet, who isn't guaranteed any."""
+    line = [one_of(20, rank, reserve=4, load=load) for rank in range(20)]
+    for policy in line:
+        policy.observe(load, 10.0)
+    assert {policy.mode for policy in line} == {mode}
+    rules = TenantRules(most=1)
+    for tenant in (f"tenant {number}" for number in range(50)):
+        for kind in KINDS:
+            takes = [p for p in line if rules.part(tenant, p.stretch(kind)) != 0]
+            assert len(takes) == 1 or kind == BATCH
+            assert kind != BATCH or any(may_run_batch(p) for p in takes)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from celery_fair.policy.fleet import Segment
+from celery_fair.policy.fleet import Segment, Stretch
 from celery_fair.policy.tenant_rules import Tenant, TenantRules
 from celery_fair.policy.tenants import FIRST_ESTIMATE_SECONDS, Turns
 
@@ -178,9 +178,13 @@ def test_asking_for_the_time_of_a_stranger_leaves_no_trace():
     assert len(turns.accounts) == 0
 
 
-def capped(slots: int, most: int, place: Segment | None = None) -> Shop:
+def alone(slots: int) -> Stretch:
+    return Stretch(Segment(0, slots, slots))
+
+
+def capped(slots: int, most: int, place: Stretch | None = None) -> Shop:
     worker = Shop(slots)
-    worker.turns.go_by(TenantRules(most=most), place or Segment(0, slots, slots))
+    worker.turns.go_by(TenantRules(most=most), place or alone(slots))
     return worker
 
 
@@ -208,14 +212,14 @@ def test_a_cap_yields_while_nobody_else_waits_and_no_longer():
 
 def test_a_cap_set_live_holds_from_the_next_start_on():
     worker = capped(4, most=1)
-    worker.turns.go_by(TenantRules(most=None), Segment(0, 4, 4))
+    worker.turns.go_by(TenantRules(most=None), alone(4))
     worker.add("big", *[1.0] * 20)
     worker.add("small", *[1.0] * 20)
-    worker.turns.go_by(TenantRules({"big": 9.0}, most=1), Segment(0, 4, 4))
+    worker.turns.go_by(TenantRules({"big": 9.0}, most=1), alone(4))
     worker.dispatch()
     assert worker.order[:2] == ["big", "small"]
     assert worker.turns.order_of("big")[0]
-    worker.turns.go_by(TenantRules(), Segment(0, 4, 4))
+    worker.turns.go_by(TenantRules(), alone(4))
     assert not worker.turns.order_of("big")[0]
 
 
@@ -223,20 +227,42 @@ def test_a_cap_set_live_holds_from_the_next_start_on():
     slots=st.lists(st.integers(1, 9), min_size=1, max_size=12),
     most=st.integers(1, 40),
     tenant=st.text(min_size=1),
+    begin=st.integers(0, 100),
 )
-def test_the_parts_of_all_workers_make_up_the_cap(slots, most, tenant):
+def test_the_parts_of_all_workers_make_up_the_cap(slots, most, tenant, begin):
+    """In the slots that the kind may have: the reserve, at the head of the line, is not batch's."""
     total, first, parts = sum(slots), 0, []
+    begin %= total
     for size in slots:
-        part = TenantRules(most=most).part(tenant, Segment(first, first + size, total))
-        parts.append(size if part is None else part)
+        part = TenantRules(most=most).part(
+            tenant, Stretch(Segment(first, first + size, total), begin)
+        )
+        usable = max(0, first + size - max(first, begin))
+        parts.append(usable if part is None else part)
+        assert parts[-1] <= usable
         first += size
-    assert sum(parts) == min(most, total)
+    assert sum(parts) == min(most, total - begin)
 
 
 def test_of_workers_with_one_slot_not_the_same_one_has_every_tenant():
-    rules, line = TenantRules(most=1), [Segment(n, n + 1, 20) for n in range(20)]
+    rules, line = TenantRules(most=1), [Stretch(Segment(n, n + 1, 20)) for n in range(20)]
     has = [next(n for n in range(20) if rules.part(f"t{t}", line[n])) for t in range(200)]
     assert len(set(has)) == 20
+
+
+def test_a_slot_more_of_reserve_leaves_the_others_where_they_are():
+    rules, place = TenantRules(most=2), Segment(0, 4, 20)
+    names = [f"t{number}" for number in range(200)]
+    before, after = ([rules.part(t, Stretch(place, begin)) for t in names] for begin in (2, 3))
+    changed = sum(one != other for one, other in zip(before, after, strict=True))
+    assert changed <= 60  # in three of twenty slots
+
+
+def test_nobody_is_left_to_workers_that_may_be_gone():
+    rules, place = TenantRules(most=1), Segment(0, 1, 20)
+    names = [f"t{number}" for number in range(200)]
+    assert {rules.part(name, Stretch(place)) for name in names} == {0, 1}
+    assert {rules.part(name, Stretch(place, is_certain=False)) for name in names} == {1}
 
 
 def test_a_name_wins_over_a_pattern_and_the_first_pattern_over_the_next():

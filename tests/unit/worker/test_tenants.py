@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from pydantic import SecretStr
 
-from celery_fair.policy.fleet import Segment
+from celery_fair.policy.fleet import Segment, Stretch
 from celery_fair.policy.kinds import BATCH
 from celery_fair.policy.load import Load
 from celery_fair.settings import FairSettings
@@ -194,7 +194,7 @@ def test_settings_hold_from_the_next_tick_on():
     tenants.connect({BATCH: held})
     hold(held, "acme", "a1")
     tenants.go_by(FairSettings(tenant_weights={"acme": 4.0}, tenant_max_running=1))
-    tenants.tick(Load(0, 1), Segment(0, 4, 4), NOW)
+    tenants.tick(Load(0, 1), lambda kind: Stretch(Segment(0, 4, 4)), NOW)
     (account,) = tenants.turns[BATCH].accounts
     assert account.weight == 4.0
     assert account.part == 1
