@@ -133,7 +133,7 @@ class Lane:
         """A heap: the first is the one that was published first. With tenants, one of each."""
         self.aside: list[Held] = []
         self.turns = Turns()
-        """Outlives the lane."""
+        """Outlive the lane, which lets go of them as it closes."""
         self.takes_turns = False
         self.uncleared: dict[int, Waiting] = {}
 
@@ -352,5 +352,7 @@ class Lane:
         self.alive = False
         self.credit = self.limited = self.scheduled = 0
         self.held.clear()
+        self.held, self.takes_turns = [], False
+        self.turns = Turns()  # the others are the next lane's, whatever a timer still brings here
         self.aside.clear()
         self.uncleared.clear()

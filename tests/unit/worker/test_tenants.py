@@ -113,6 +113,19 @@ def test_turns_outlive_a_connection():
     assert run_all(second) == ["z1", "a2"]
 
 
+def test_what_comes_late_to_a_closed_lane_takes_no_turn_in_the_next():
+    """A timer with a thread of its own may bring it while the connection is lost."""
+    tenants, first, second = Tenants(), lane(), lane()
+    tenants.connect({BATCH: first})
+    hold(first, "acme", "a1")
+    first.close()
+    hold(first, "late", "l1")
+    tenants.connect({BATCH: second})
+    hold(second, "zeta", "z1")
+    assert run_all(second) == ["z1"]
+    assert tenants.turns[BATCH].waiting == 0
+
+
 class Holding(RuleBasedStateMachine):
     """Whatever happens to a lane, it holds what a list would, and turns know who waits."""
 
