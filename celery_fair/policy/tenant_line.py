@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from heapq import heapify, heappop, heappush, heapreplace
 from itertools import count
 from typing import Final
@@ -19,7 +21,8 @@ class Account:
     """One tenant: its time, and what of it waits and runs here."""
 
     __slots__ = (
-        "entry", "line", "mean_seconds", "part", "running", "tenant", "time", "weight",
+        "entry", "is_excused", "joined_at", "line", "mean_seconds", "part", "running", "tenant",
+        "time", "weight",
     )  # fmt: skip
 
     def __init__(self, tenant: Tenant, weight: float, part: int | None, time: float) -> None:
@@ -31,6 +34,10 @@ class Account:
         self.line: Line | None = None
         """Where it waits, if it does."""
         self.running = 0
+        self.joined_at = -math.inf
+        """When it began to wait, or when a task of it started last."""
+        self.is_excused = False
+        """Whether its next task may start though it is at its cap: it has waited for long."""
         self.mean_seconds = 0.0
         self.entry = -1
         """Number of its entry in a line that counts; others are out of date."""
@@ -38,7 +45,7 @@ class Account:
     @property
     def is_capped(self) -> bool:
         """Whether it runs all that it may while others wait."""
-        return self.part is not None and self.running >= self.part
+        return self.part is not None and self.running >= self.part and not self.is_excused
 
 
 class Line:
@@ -70,6 +77,9 @@ class Line:
         account.line = None
         account.entry = -1
         self.size -= 1
+
+    def __iter__(self) -> Iterator[Account]:
+        return (account for _, entry, account in self._heap if entry == account.entry)
 
     def first(self) -> Account | None:
         """The one whose time is the earliest."""

@@ -14,6 +14,7 @@ was taken for one: `FIRST_ESTIMATE_SECONDS`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from typing import Final, NamedTuple
 
@@ -30,6 +31,10 @@ comes second begins as much later than who came first, which is many tasks if th
 
 NEWEST: Final = 0.2
 """How much the latest run counts in an estimate of the next."""
+
+PATIENCE_SECONDS: Final = 30.0
+"""After so long one may start a task here though its part of the cap is nothing: the workers that
+have it may be busy for hours with what lasts that long."""
 
 ALONE: Final = Stretch(Segment(0, 0, 0))
 """The place of a worker that doesn't know its own yet; there are no caps."""
@@ -79,6 +84,7 @@ class Turns:
         self._weight = 0.0
         """Of those who wait."""
         self._latest = 0.0
+        self._ticked_at = -math.inf
         self._mean_seconds = 0.0
         self._running: dict[Turn, None] = {}
 
@@ -90,6 +96,7 @@ class Turns:
         if account.line is not None:
             return
         account.time = max(account.time, self._now())
+        account.joined_at = self._ticked_at
         self._weight += account.weight
         (self._capped if account.is_capped else self._line).put(account)
 
@@ -126,6 +133,7 @@ class Turns:
         # the former ever new tenants would come before the second task of an old one.
         self.time = min(max(self.time + seconds / weight, begin), end)
         account.running += 1
+        account.is_excused, account.joined_at = False, self._ticked_at
         if account.line is self._line and account.is_capped:
             self._put_into(self._capped, account)
         turn = Turn(account, seconds, now)
@@ -158,6 +166,10 @@ class Turns:
             if over > 0:
                 turn.charged_seconds += over
                 self._charge(turn.account, over)
+        self._ticked_at = now
+        for account in [one for one in self._capped if self._is_overlooked(one)]:
+            account.is_excused = True
+            self._put_into(self._line, account)
         if nobody_waits and not self.waiting:
             self.time = max(self.time, self._latest)
 
@@ -208,6 +220,9 @@ class Turns:
     def accounts(self) -> Collection[Account]:
         """All who are known."""
         return self._accounts.values()
+
+    def _is_overlooked(self, account: Account) -> bool:
+        return not account.running and self._ticked_at - account.joined_at >= PATIENCE_SECONDS
 
     def _now(self) -> float:
         """The kind's time, no further than one run from those who wait.

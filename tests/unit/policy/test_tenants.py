@@ -210,6 +210,20 @@ def test_a_cap_yields_while_nobody_else_waits_and_no_longer():
     assert worker.order[4:] == ["small", "other", "big", "big"]
 
 
+def test_a_cap_of_nothing_here_is_no_reason_to_wait_for_ever():
+    """The worker that has all of its part may be at something that lasts for hours."""
+    names = (f"t{number}" for number in range(200))
+    place = Stretch(Segment(0, 2, 20))
+    unlucky = next(t for t in names if TenantRules(most=1).part(t, place) == 0)
+    worker = capped(2, 1, place)
+    worker.turns.tick(0.0)
+    worker.add(unlucky, *[1.0] * 20)
+    worker.add(None, *[1.0] * 1000)
+    while worker.now < 200:
+        worker.step()
+    assert 5 <= worker.order.count(unlucky) <= 7
+
+
 def test_a_cap_set_live_holds_from_the_next_start_on():
     worker = capped(4, most=1)
     worker.turns.go_by(TenantRules(most=None), alone(4))
