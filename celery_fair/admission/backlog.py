@@ -38,7 +38,7 @@ QUICK_SECONDS = 0.1
 
 
 class Reading(NamedTuple):
-    """Messages ready by kind, and when they were counted, on this process's monotonic clock."""
+    """What waits by kind, and when it was counted, on this process's monotonic clock."""
 
     ready: dict[Kind, int]
     at: float
@@ -48,6 +48,8 @@ class Reading(NamedTuple):
 
 class Backlog:
     """Messages ready in the queues of limited and of sharded kinds, plus those sent here since.
+
+    And of limited kinds those that wait in workers for more than a slot, as of the workers' words.
 
     Between two readings the process counts its own, so that a burst can't overshoot by more than
     what the others publish meanwhile.
@@ -215,8 +217,15 @@ class Backlog:
         answer = self._answer([queue for kind in queues for queue in queues[kind]])
         if fair.admission.limits:
             self._hear(answer.members)
-        ready = {kind: sum(answer.ready.get(q, 0) for q in queues[kind]) for kind in queues}
-        return Reading(ready, self._clock(), answer.ready)
+        now = self._clock()
+        ready = {
+            kind: sum(answer.ready.get(q, 0) for q in queues[kind]) + self._uncleared(kind, now)
+            for kind in queues
+        }
+        return Reading(ready, now, answer.ready)
+
+    def _uncleared(self, kind: Kind, now: float) -> int:
+        return 0 if self._workers is None else self._workers.uncleared(kind, now)
 
     def _answer(self, queues: list[str]) -> Any:
         assert self._link is not None

@@ -1,4 +1,4 @@
-"""How fast the workers serve a kind, from what they tell each other through the broker."""
+"""What the workers tell each other through the broker: how fast they are, and what they hold."""
 
 from __future__ import annotations
 
@@ -27,6 +27,9 @@ WORDS_A_SECOND = 100
 SQUARES_A_SECOND = 10_000
 MOST_QUEUES = 10
 """Up to so many, all choices that ``-Q`` can make of an app's queues are known."""
+
+MOST_UNCLEARED = 10_000
+"""A worker may have so many, whatever its word says: a few dozen are what it lets wait."""
 
 Served = frozenset[Kind]
 
@@ -99,6 +102,14 @@ class Workers:
             for served, said in members
         )
 
+    def uncleared(self, kind: Kind, now: float) -> int:
+        """How many wait in them for more than a slot: ready at no broker, nor about to run."""
+        return sum(
+            said["uncleared"].get(kind, 0)
+            for at, served, said in self._alive.values()
+            if now - at <= self._patience and kind in served
+        )
+
     def _part(self, kind: Kind, served: Served) -> float:
         if len(served) == 1:
             return 1.0
@@ -125,6 +136,10 @@ def _parse(word: str) -> Mapping[str, Any] | None:
         said = json.loads(word)
         numbers = [said[key] for key in ("slots", "interactive_mean_seconds", "batch_mean_seconds")]
         good = all(type(number) in (int, float) and 0 <= number < MAX_NUMBER for number in numbers)
+        said["uncleared"] = {
+            kind: min(max(int(count), 0), MOST_UNCLEARED)
+            for kind, count in said.get("uncleared", {}).items()
+        }
         return said if good and type(said["queues"]) is str else None
-    except (ValueError, TypeError, KeyError, RecursionError):
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
         return None

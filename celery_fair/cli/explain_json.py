@@ -43,6 +43,7 @@ def of_kind(found: KindExplanation) -> dict[str, Any]:
         "running": found.running,
         "scheduled": found.scheduled,
         "rate_limited": found.rate_limited,
+        "uncleared": found.uncleared,
         "oldest_ready_at": found.oldest_ready_at,
         "gate_changes": [
             {"worker": node, "at": at, "mode": mode, "cause": cause, "reason": reason}

@@ -31,6 +31,8 @@ def show_kind(console: Console, found: KindExplanation, now: float) -> None:
         rows.append(
             ("later", f"{found.scheduled} for their time, {found.rate_limited} for their rate")
         )
+    if found.uncleared:
+        rows.append(("held", f"{found.uncleared} for a place, a budget or the hook"))
     rows.append(("starts", f"one published now {starts(found.estimate, found.no_estimate)}"))
     for node, (at, mode, _, reason) in found.changes:
         rows.append(("gates", f"{clock(at, now)} {mode} on {safe(node)}: {reason}"))

@@ -28,6 +28,8 @@ class KindExplanation:
     running: int
     scheduled: int
     rate_limited: int
+    uncleared: int
+    """Held for a place, a budget or the hook."""
     oldest_ready_at: float | None
     """Of those held, and of the first in line at a broker that shows it."""
     waits: Sequence[Wait]
@@ -40,7 +42,7 @@ class KindExplanation:
 
     @property
     def waiting(self) -> int:
-        return (self.ready or 0) + self.held + self.rate_limited
+        return (self.ready or 0) + self.held + self.rate_limited + self.uncleared
 
 
 def explain_kind(
@@ -66,6 +68,7 @@ def explain_kind(
         sum(part["running"] for part in parts),
         sum(part["scheduled"] for part in parts),
         sum(part["rate_limited"] for part in parts),
+        sum(part.get("uncleared", 0) for part in parts),
         min(
             (at for at in (first_ready_at, *(p["oldest_ready_at"] for p in parts)) if at),
             default=None,

@@ -41,7 +41,7 @@ def clearing_lines(report: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     waiting = clearing["waiting"]
     if any(waiting.values()):
         said = ", ".join(f"{count(number)} {kind}" for kind, number in waiting.items() if number)
-        yield f"beside the backlog, held for a place, a budget or the hook: {said}", WELL
+        yield f"of the backlog, held for a place, a budget or the hook: {said}", WELL
     hook = clearing["hook"]
     if hook["stuck"]:
         yield f"the hook has not answered for {plural(hook['stuck'], 'task')}", ODD

@@ -80,6 +80,7 @@ class _Kind(_Part):
     running: Count
     held: Count
     rate_limited: Count
+    uncleared: Count = 0
     scheduled: Count
     ready: dict[Plain, Count] | None
     ready_left_out: Count = 0

@@ -15,6 +15,7 @@ from celery_fair.cli.top_waits import CELL_SECONDS
 from celery_fair.cli.top_watch import Picture
 from celery_fair.cli.top_workers import LEAST_IDLE, row, worker_rows
 from celery_fair.cli.words import ago, count, duration, percent, plural
+from celery_fair.observe.total import at_broker
 from celery_fair.policy.kinds import KINDS
 
 LEGEND: Final = "I interactive  B batch  r free, kept in reserve  . free"
@@ -112,8 +113,7 @@ def _ready(part: Mapping[str, Any]) -> str:
     """Messages at the broker; unknown where it can't be asked."""
     if not part["queues"]:
         return "–"
-    backlog = part["backlog"]  # what the workers have left out of their lists is in it, too
-    return count(None if backlog is None else backlog - part["held"] - part["rate_limited"])
+    return count(at_broker(part))
 
 
 def _span(cells: int) -> str:

@@ -30,10 +30,7 @@ def clearing_facts(scheduler: Scheduler) -> dict[str, Any]:
     places = Counter[str]() if clearing is None else clearing.places.by_resource()
     return {
         "set": clearing is not None,
-        "waiting": {
-            kind: len(lane.uncleared) if (lane := scheduler.lanes.get(kind)) is not None else 0
-            for kind in KINDS
-        },
+        "waiting": {**dict.fromkeys(KINDS, 0), **scheduler.dispatcher.uncleared()},
         "places": dict(places.most_common(MOST)),
         "away": away_since is not None,
         "away_seconds": None if away_since is None else round(monotonic() - away_since, 1),

@@ -158,7 +158,8 @@ def _kind(scheduler: Scheduler, kind: Kind, now: float) -> dict[str, Any]:
         "credit": lane.credit if lane is not None else 0,
         "tenants": lane.tenants(now) if lane is not None else None,
         "source_available": lane is not None and scheduler.backlog(kind, now) is not None,
-        "backlog": scheduler.backlog(kind, now) if lane is not None else None,
+        "uncleared": len(lane.uncleared) if lane is not None else 0,
+        "backlog": _backlog(scheduler, kind, now) if lane is not None else None,
         "ready": _ready(scheduler, kind, now) if lane is not None else None,
         "dispatched": dispatcher.dispatched[kind],
         "given_back": dispatcher.giving_back.counts[kind],
@@ -203,6 +204,12 @@ def tasks(scheduler: Scheduler) -> list[dict[str, Any]]:
         for kind, named in scheduler.dispatcher.counting.counts.tasks.items()
         for name, counts in list(named.items())
     ]
+
+
+def _backlog(scheduler: Scheduler, kind: Kind, now: float) -> int | None:
+    """What waits for a slot, and what waits here for more than that."""
+    for_slots = scheduler.backlog(kind, now)
+    return None if for_slots is None else for_slots + len(scheduler.lanes[kind].uncleared)
 
 
 def _ready(scheduler: Scheduler, kind: Kind, now: float) -> dict[str, int] | None:

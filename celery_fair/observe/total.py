@@ -13,6 +13,9 @@ from celery_fair.policy.kinds import KINDS
 SHOWN = 5
 """Tasks that pools had to end, of a whole cluster."""
 
+WAITING_HERE = ("held", "rate_limited", "uncleared")
+"""What a backlog has beside what is ready at the broker; another version may tell less."""
+
 QUANTILES = ("p50", "p95", "p99", "max")
 
 
@@ -70,8 +73,8 @@ def _by_slots(reports: Iterable[Mapping[str, Any]], name: str) -> float | None:
 
 
 def _kind(parts: list[Mapping[str, Any]]) -> dict[str, Any]:
-    summed = ("running", "held", "rate_limited", "scheduled", "dispatched", "given_back")
-    together: dict[str, Any] = {name: sum(part[name] for part in parts) for name in summed}
+    summed = ("running", *WAITING_HERE, "scheduled", "dispatched", "given_back")
+    together: dict[str, Any] = {name: sum(part.get(name, 0) for part in parts) for name in summed}
     ready = ready_by_queue(parts)
     left_out = max((part.get("ready_left_out", 0) for part in parts), default=0)
     waits = [part["wait_seconds"] for part in parts]
@@ -81,9 +84,7 @@ def _kind(parts: list[Mapping[str, Any]]) -> dict[str, Any]:
         "queues_left_out": max((part.get("queues_left_out", 0) for part in parts), default=0),
         "ready": ready,
         "backlog": (
-            None
-            if ready is None
-            else sum(ready.values()) + left_out + together["held"] + together["rate_limited"]
+            None if ready is None else sum(ready.values()) + left_out + waiting_here(together)
         ),
         "wait_seconds": {
             "count": sum(wait["count"] for wait in waits),
@@ -93,6 +94,17 @@ def _kind(parts: list[Mapping[str, Any]]) -> dict[str, Any]:
             },
         },
     }
+
+
+def waiting_here(part: Mapping[str, Any]) -> int:
+    """What of a backlog waits in workers."""
+    return sum(part.get(name, 0) for name in WAITING_HERE)
+
+
+def at_broker(part: Mapping[str, Any]) -> int | None:
+    """The rest of it: what workers have left out of their lists of queues is in it, too."""
+    backlog: int | None = part["backlog"]
+    return None if backlog is None else backlog - waiting_here(part)
 
 
 def ready_by_queue(parts: Iterable[Mapping[str, Any]]) -> dict[str, int] | None:

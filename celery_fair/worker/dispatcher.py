@@ -118,6 +118,10 @@ class Dispatcher:
         """Call ``ran(request, seconds)`` for each task that has run for so long, or longer."""
         self._long_seconds, self._ran_long = long_seconds, ran
 
+    def uncleared(self) -> dict[Kind, int]:
+        """How many wait here for more than a slot; a broker no longer counts them."""
+        return {kind: len(lane.uncleared) for kind, lane in self.lanes.items()}
+
     # --- over the life of a connection
 
     def connect(self, lanes: Mapping[Kind, Lane], windows: Mapping[Kind, Window]) -> None:

@@ -27,8 +27,8 @@ NAME_LENGTH: Final = 80
 """Characters of each name in a list of them."""
 
 OF_KIND: Final = (
-    "queues", "queues_left_out", "running", "held", "rate_limited", "scheduled", "credit",
-    "backlog", "ready", "ready_left_out", "mean_run_seconds",
+    "queues", "queues_left_out", "running", "held", "rate_limited", "uncleared", "scheduled",
+    "credit", "backlog", "ready", "ready_left_out", "mean_run_seconds",
 )  # fmt: skip
 OF_GATE: Final = ("mode", "since", "cause", "reason", "blind")
 OF_ENGINE: Final = ("pressure", "detail", "queueing")

@@ -10,6 +10,7 @@ from typing import Any
 
 from celery_fair.front import without_parts
 from celery_fair.policy import FleetView, Member, fleet_view
+from celery_fair.policy.kinds import Kind
 
 SAY_SECONDS = 1.0
 MEMBERS_A_SECOND = 50
@@ -74,8 +75,18 @@ class Fleet:
         heard = members / MEMBERS_A_SECOND
         return max(SAY_SECONDS, heard, members * members / self.words_a_second)
 
-    def word(self, me: Member, queues: Iterable[str], orders: str = "") -> str:
-        """This worker's next word; ``orders`` is the version of those that it knows, if any."""
+    def word(
+        self,
+        me: Member,
+        queues: Iterable[str],
+        orders: str = "",
+        uncleared: Mapping[Kind, int] | None = None,
+    ) -> str:
+        """This worker's next word; ``orders`` is the version of those that it knows, if any.
+
+        ``uncleared`` is for publishers, who count what waits: all that no broker has any more, and
+        that may be much (`Lane.uncleared`).
+        """
         self._sequence += 1
         # A worker of a version that has no fronts serves the same queues.
         names = sorted(without_parts(queues))
@@ -83,8 +94,10 @@ class Fleet:
             self._queues = names
             self._digest = digest(names)
         said = {name: round(getattr(me, name), DECIMALS) for name, _ in NUMBERS}
-        known = {"orders": orders} if orders else {}
-        return json.dumps({"queues": self._digest, "sequence": self._sequence, **known, **said})
+        more: dict[str, Any] = {"orders": orders} if orders else {}
+        if uncleared and any(uncleared.values()):
+            more["uncleared"] = dict(uncleared)
+        return json.dumps({"queues": self._digest, "sequence": self._sequence, **more, **said})
 
     def hear(self, words: Mapping[str, str], now: float, *, complete: bool = True) -> None:
         """Take in the latest word of each member; one that repeats itself is silent.
@@ -166,6 +179,7 @@ def _parse(name: str, word: str, digest: str) -> tuple[Member | None, str]:
         if spoken.pop("queues") != digest:
             return None, orders
         spoken.pop("sequence")
+        spoken.pop("uncleared", None)
         for field, types in NUMBERS:
             number = spoken[field]
             # NaN fails the comparison; a bool is no number here.

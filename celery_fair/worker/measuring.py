@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from time import monotonic
 from typing import Any, Protocol
 
 from celery_fair.policy import Policy
 from celery_fair.policy.fleet import FleetView, Member
+from celery_fair.policy.kinds import Kind
 from celery_fair.worker.fleet import (
     FORGOTTEN_SECONDS,
     LOST_AFTER,
@@ -67,6 +68,8 @@ class Measuring:
         """Free slots of the other workers, as of their last words."""
         self.is_possible = False
         self.orders: OrdersKnown | None = None
+        self.uncleared: Callable[[], Mapping[Kind, int]] | None = None
+        """How many wait here for more than a slot, where any may."""
 
     def connect(self) -> None:
         """There is a connection to the broker, and so a transport."""
@@ -125,7 +128,8 @@ class Measuring:
     def _word(self, serves: list[str]) -> tuple[str, str]:
         me = self._policy.member(self.fleet.name)
         orders = "" if self.orders is None else self.orders.version
-        return self.fleet.name, self.fleet.word(me, serves, orders)
+        uncleared = None if self.uncleared is None else self.uncleared()
+        return self.fleet.name, self.fleet.word(me, serves, orders, uncleared)
 
     def _on_answer(self, answer: Answer) -> None:
         now = monotonic()

@@ -97,6 +97,8 @@ class Scheduler:
         self.measuring = Measuring(
             c, self.policy, self.settings.sensor_interval_seconds, self.dispatcher.measured
         )
+        if self.clearing is not None:
+            self.measuring.uncleared = self.dispatcher.uncleared
         self.puller = Puller(
             c,
             fair.kind_of_queue,

@@ -26,6 +26,7 @@ def kind(*queues: str, ready: Any = (), waits: Any = None, **changes: Any) -> di
         "running": 0,
         "held": 0,
         "rate_limited": 0,
+        "uncleared": 0,
         "scheduled": 0,
         "source_available": known is not None,
         "ready": known,
@@ -36,7 +37,9 @@ def kind(*queues: str, ready: Any = (), waits: Any = None, **changes: Any) -> di
         "waits": waits or histogram(),
         **changes,
     }
-    part["backlog"] = None if known is None else sum(known.values()) + part["held"]
+    part["backlog"] = (
+        None if known is None else sum(known.values()) + part["held"] + part["uncleared"]
+    )
     return part
 
 

@@ -13,7 +13,8 @@ import pytest
 from celery import Celery
 
 from celery_fair import Fair, QueueFull
-from tests.apps import mixed
+from tests.apps import mixed, sharing
+from tests.apps.sharing import PLACES
 from tests.brokers.broker import Broker
 from tests.brokers.proxy import Proxy
 from tests.brokers.waiting import wait_until
@@ -72,6 +73,23 @@ def test_what_is_full_is_refused_until_it_is_drained(limited, start_worker, jour
     wait_until(lambda: "after" in journal.labels("finish"), "the admitted task", timeout=20)
     assert "over" not in journal.labels("start")
     assert fair.admission.facts().blind.get("batch", 0) == 0
+
+
+@pytest.mark.brokers("redis", "rabbitmq")
+def test_what_waits_in_a_worker_for_a_place_is_counted(
+    limited, start_worker, journal, broker, redis_server
+) -> None:
+    """The worker takes all of it from the broker, and can run none."""
+    env = {"CELERY_FAIR__STATE_URL": redis_server.url, "CELERY_FAIR__RESERVE": "0"}
+    start_worker("tests.apps.sharing", pool="threads", concurrency=3, env=env)
+    asks = sharing.make_app(broker).tasks["b.asks"]
+    for number in range(PLACES + 8):
+        asks.apply_async((f"b{number}", 600.0))
+    _, fair = limited(batch_max_backlog=8, interactive_max_backlog=8)
+    wait_until(lambda: len(journal.labels("start")) == PLACES, "places to be taken", timeout=20)
+    wait_until(lambda: not is_admitted(fair, "batch"), "the worker's word", timeout=20)
+    assert fair.admission.backlog.of("batch") == 8
+    assert is_admitted(fair, "interactive")
 
 
 @pytest.mark.brokers("redis", "rabbitmq")

@@ -11,7 +11,7 @@ from celery_fair import KINDS
 from celery_fair.integrations.flower.history import STEP_SECONDS
 from celery_fair.observe.cluster import Heard
 from celery_fair.observe.steering import stops
-from celery_fair.observe.total import total
+from celery_fair.observe.total import at_broker, total
 
 SHOWN: Final = 300
 """Workers drawn one by one; the sums are over all."""
@@ -174,15 +174,15 @@ def _kind(part: Mapping[str, Any]) -> dict[str, Any]:
     """What waits of one kind, by where it waits; ``None`` where nobody could read the broker."""
     ready = part["ready"] or {}
     queues = sorted(ready.items(), key=lambda item: (-item[1], item[0]))[:QUEUES]
-    backlog = part["backlog"]
     return {
         "running": part["running"],
         "served": bool(part["queues"]),
-        "ready": None if backlog is None else backlog - part["held"] - part["rate_limited"],
+        "ready": at_broker(part),
         "held": part["held"],
         "rate_limited": part["rate_limited"],
+        "uncleared": part["uncleared"],
         "scheduled": part["scheduled"],
-        "backlog": backlog,
+        "backlog": part["backlog"],
         "queues": [(_text(name), number) for name, number in queues],
         "more_queues": max(len(ready) - QUEUES, 0),
     }

@@ -12,7 +12,7 @@ NOW = 1_800_000_000.0
 def kind(*queues: str, why: Reason | None = None, **changes: Any) -> dict[str, Any]:
     return {
         "queues": list(queues), "queues_left_out": 0, "running": 0, "held": 0, "rate_limited": 0,
-        "scheduled": 0, "credit": 4, "backlog": 0, "ready": {}, "ready_left_out": 0,
+        "uncleared": 0, "scheduled": 0, "credit": 4, "backlog": 0, "ready": {}, "ready_left_out": 0,
         "mean_run_seconds": 2.0, "why": None if why is None else why.value,
         "since": None if why is None else NOW - 3.0, "oldest_ready_at": None,
         "started_a_second": None, "slots": 2, **changes,

@@ -23,7 +23,7 @@ def histogram(**counts):
 
 
 def kind(
-    *queues, running=0, held=0, rate_limited=0, ready=(), wait_seconds=None, **changes
+    *queues, running=0, held=0, rate_limited=0, uncleared=0, ready=(), wait_seconds=None, **changes
 ) -> dict[str, Any]:
     """One kind's part; ``ready`` is a dict of queues, or None for unknown."""
     known = None if ready is None else dict(ready)
@@ -32,10 +32,13 @@ def kind(
         "running": running,
         "held": held,
         "rate_limited": rate_limited,
+        "uncleared": uncleared,
         "scheduled": 0,
         "credit": 4,
         "ready": known,
-        "backlog": None if known is None else sum(known.values()) + held + rate_limited,
+        "backlog": (
+            None if known is None else sum(known.values()) + held + rate_limited + uncleared
+        ),
         "dispatched": 10,
         "given_back": 0,
         "wait_seconds": wait_seconds or wait(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from celery_fair.cli.overview import Answers, total
+from celery_fair.observe.total import at_broker
 from tests.unit.cli.replies import kind, report, wait
 
 
@@ -22,10 +23,17 @@ def test_running_and_held_add_up():
 def test_messages_at_the_broker_count_once_however_many_workers_see_them():
     reports = {
         "w1": report(batch=kind("b", held=1, ready={"b": 100})),
-        "w2": report(batch=kind("b", held=2, rate_limited=4, ready={"b": 99})),
+        "w2": report(batch=kind("b", held=2, rate_limited=4, uncleared=64, ready={"b": 99})),
     }
     assert batch_of(reports)["ready"] == {"b": 100}
-    assert batch_of(reports)["backlog"] == 100 + 1 + 2 + 4
+    assert batch_of(reports)["backlog"] == 100 + 1 + 2 + 4 + 64
+    assert at_broker(batch_of(reports)) == 100
+
+
+def test_a_worker_of_a_version_before_there_were_resources_has_nothing_waiting_for_them():
+    old = kind("b", ready={"b": 3})
+    del old["uncleared"]
+    assert batch_of({"w1": report(batch=old)})["uncleared"] == 0
 
 
 def test_messages_of_different_queues_add_up():

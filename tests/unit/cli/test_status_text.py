@@ -107,7 +107,7 @@ def test_what_waits_for_more_than_a_slot_is_said_beside_the_backlog():
     waiting = {"interactive": 0, "batch": 64}
     clearing = {"set": True, "away": False, "away_seconds": None, "waiting": waiting, "hook": hook}
     text = shown({"w1": report(clearing=clearing)}, width=200)
-    assert "beside the backlog, held for a place, a budget or the hook: 64 batch\n" in text
+    assert "of the backlog, held for a place, a budget or the hook: 64 batch\n" in text
     assert "the hook has not answered for 2 tasks" in text
     away = {**clearing, "away": True, "away_seconds": 12.0}
     said = "what workers share can't be asked for 12 s: interactive tasks go on, batch at its share"

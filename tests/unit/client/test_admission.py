@@ -335,8 +335,35 @@ def test_the_words_are_understood_that_workers_say(fair: Fair) -> None:
     member = Member("w", 4, 0, 0, interactive_mean_seconds=0.5, batch_mean_seconds=2.0)
     for now in (1.0, 2.0):
         queues = ["celery.batch", "celery", "celery.front", "celery.batch.front"]
-        workers.hear({"w": speaker.word(member, queues)}, now)
+        workers.hear({"w": speaker.word(member, queues, uncleared={"batch": 3})}, now)
     assert workers.rate("interactive", 2.5) == pytest.approx(4 * 0.8 / 0.5)
+    assert (workers.uncleared("batch", 2.5), workers.uncleared("interactive", 2.5)) == (3, 0)
+
+
+def test_what_waits_in_workers_for_a_place_is_of_the_backlog(app: Celery) -> None:
+    """A broker no longer counts it; else each worker would let its room full more in."""
+    fair, broker = limited(app, batch_max_backlog=100, interactive_max_backlog=100)
+    broker.link.ready = {"celery.batch": 30}
+    fair.admit("batch")
+    for sequence in (1, 2):
+        broker.link.said = {name: word(sequence, uncleared={"batch": 64}) for name in "ab"}
+        broker.clock.now += 2.0
+        fair.admit("interactive")
+    with pytest.raises(QueueFull) as caught:
+        fair.admit("batch")
+    assert caught.value.backlog == 30 + 64 + 64
+    broker.clock.now += 60.0  # and those of the dead are at the broker again
+    fair.admit("batch")
+
+
+@pytest.mark.parametrize(
+    "said", [None, 64, [64], {"batch": -64}, {"batch": None}, {"batch": float("inf")}, {"x": 1}]
+)
+def test_no_word_makes_a_backlog_less_or_an_error(fair: Fair, said: Any) -> None:
+    workers = Workers(fair)
+    for sequence in (1, 2):
+        workers.hear({"w": word(sequence, uncleared=said)}, 0.0)
+    assert workers.uncleared("batch", 0.0) == 0
 
 
 def test_how_long_to_wait_follows_the_slope_where_nothing_else_is_known(app: Celery) -> None:

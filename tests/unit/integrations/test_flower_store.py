@@ -55,11 +55,11 @@ def test_a_worker_that_misses_two_events_is_stale_and_then_gone():
 
 
 def test_what_waits_is_told_by_part_and_messages_at_the_broker_count_once():
-    waiting = kind("reports", ready={"reports": 40}, held=3, rate_limited=2, scheduled=7)
+    waiting = kind("reports", ready={"reports": 40}, held=3, uncleared=5, scheduled=7)
     made = picture(store_with(w1=facts(batch=waiting), w2=facts(batch=waiting)))
     assert made["total"]["kinds"]["batch"] == {
-        "running": 0, "served": True, "ready": 40, "held": 6, "rate_limited": 4, "scheduled": 14,
-        "backlog": 50, "queues": [["reports", 40]], "more_queues": 0,
+        "running": 0, "served": True, "ready": 40, "held": 6, "rate_limited": 0, "uncleared": 10,
+        "scheduled": 14, "backlog": 56, "queues": [["reports", 40]], "more_queues": 0,
     }  # fmt: skip
 
 

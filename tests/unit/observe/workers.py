@@ -24,6 +24,7 @@ def kind(*queues: str, **changes: Any) -> dict[str, Any]:
         "running": 0,
         "held": 0,
         "rate_limited": 0,
+        "uncleared": 0,
         "scheduled": 0,
         "credit": 4,
         "tenants": None,

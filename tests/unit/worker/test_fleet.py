@@ -124,6 +124,13 @@ def test_members_of_other_queues_are_another_fleet():
     assert town.view("a", 0.0).workers == 1
 
 
+def test_what_a_member_says_to_publishers_parts_nobody():
+    town = _Town("a", "b")
+    town.speak("a")
+    town.board["b"] = town.fleets["b"].word(_member("b"), QUEUES, uncleared={"batch": 64})
+    assert town.view("a", 0.0).workers == 2
+
+
 def test_the_order_of_queues_does_not_part_a_fleet():
     town = _Town("a", "b")
     town.speak("a")

@@ -120,7 +120,8 @@
   function backlog(kinds) {
     return KINDS.map((kind) => {
       const part = kinds[kind];
-      const numbers = [part.backlog, part.ready, part.held, part.rate_limited, part.scheduled];
+      const numbers = [part.backlog, part.ready, part.held, part.rate_limited, part.uncleared,
+        part.scheduled];
       return el("tr", {}, el("th", { scope: "row" }, kind),
         ...numbers.map((number) => el("td", { class: "fair-number" }, count(number))),
         el("td", {}, queues(part)));
