@@ -38,7 +38,7 @@ class BadAnswer(TypeError):  # noqa: N818 - named for what happened
 def read_answer(answer: Any) -> EngineLoad:
     """Make an `EngineLoad` of what a probe has returned; raises `BadAnswer`."""
     if isinstance(answer, EngineLoad):
-        return EngineLoad(_pressure(answer.pressure), _line(answer.detail))
+        return EngineLoad(_pressure(answer.pressure), one_line(answer.detail))
     if isinstance(answer, bool):
         return EngineLoad(TRUE if answer else 0.0)
     return EngineLoad(_pressure(answer))
@@ -55,5 +55,7 @@ def _pressure(value: Any) -> float:
     return min(float(value), MOST)
 
 
-def _line(text: Any) -> str:
-    return "".join(sign if sign.isprintable() else " " for sign in str(text))[:DETAIL_LENGTH]
+def one_line(text: Any) -> str:
+    """A text of anybody's as one short line."""
+    cut = str(text)[:DETAIL_LENGTH]
+    return "".join(sign if sign.isprintable() else " " for sign in cut)

@@ -7,10 +7,11 @@ import random
 import threading
 from collections.abc import Callable
 from importlib import import_module
+from inspect import iscoroutinefunction
 from time import monotonic
 from typing import Any, Final
 
-from celery_fair.engine.load import EngineLoad, read_answer
+from celery_fair.engine.load import EngineLoad, one_line, read_answer
 from celery_fair.errors import SettingsError
 from celery_fair.settings import FairSettings
 
@@ -82,13 +83,13 @@ class Probing:
         return self._failing
 
     def look(self) -> None:
-        """Ask once."""
+        """Ask once; whatever a probe raises, it is asked again: gevent's timeouts are no errors."""
         self.asked += 1
         try:
             answer = read_answer(self._probe())
-        except Exception as error:
+        except BaseException as error:
             self.failures += 1
-            self._say(f"{type(error).__name__}: {error}")
+            self._say(_told(error))
             return
         self._last = answer, monotonic()
         if self._failing:
@@ -102,7 +103,7 @@ class Probing:
                 return
 
     def _say(self, why: str) -> None:
-        first, self._failing = not self._failing, why[:200]
+        first, self._failing = not self._failing, why
         if first:
             logger.warning(
                 "celery-fair: the load probe fails (%s): until it answers, batch goes on as "
@@ -113,25 +114,40 @@ class Probing:
 
 
 def probe_of(setting: str | Callable[[], Any]) -> Callable[[], Any]:
-    """Return the probe that is set; raises `SettingsError` for a name that leads to none."""
-    if not isinstance(setting, str):
-        return setting
-    module, _, name = setting.rpartition(":" if ":" in setting else ".")
-    try:
-        found = import_module(module)
-        for part in name.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise _no_probe(setting, f"{type(error).__name__}: {error}") from error
+    """Return the probe that is set; raises `SettingsError` for what can be none."""
+    found: Any = _found(setting) if isinstance(setting, str) else setting
+    if isinstance(found, type):
+        raise _no_probe(setting, f"the class {found.__name__}, and no object of it")
+    if iscoroutinefunction(found) or iscoroutinefunction(getattr(found, "__call__", None)):  # noqa: B004
+        raise _no_probe(setting, "a coroutine function, and nobody awaits it")
     if not callable(found):
         raise _no_probe(setting, f"a {type(found).__name__}")
+    checked: Callable[[], Any] = found
+    return checked
+
+
+def _found(name: str) -> Any:
+    module, _, path = name.rpartition(":" if ":" in name else ".")
+    try:
+        found = import_module(module)
+        for part in path.split("."):
+            found = getattr(found, part)
+    except Exception as error:  # the module's own, too
+        raise _no_probe(name, _told(error)) from error
     return found
 
 
-def _no_probe(setting: str, got: str) -> SettingsError:
+def _no_probe(setting: Any, got: str) -> SettingsError:
     return SettingsError(
         [
-            f"load_probe={setting!r}: expected the dotted name of a callable, got {got} "
+            f"load_probe={setting!r}: expected a callable or its dotted name, got {got} "
             f"(as in 'shop.engine.probe', or 'shop.engine:probe')"
         ]
     )
+
+
+def _told(error: BaseException) -> str:
+    try:
+        return one_line(f"{type(error).__name__}: {error}")
+    except Exception:  # one that can't say what it is
+        return type(error).__name__

@@ -12,8 +12,10 @@ from itertools import accumulate
 from math import isfinite
 from typing import Any, Final, NamedTuple
 
+from celery_fair.observe.clearing import MOST as MOST_PLACES
 from celery_fair.observe.counts import BOUNDS
 from celery_fair.observe.endings import FAILED, OUTCOMES, SUCCEEDED
+from celery_fair.observe.resources import MOST
 from celery_fair.policy.gate import CAUSES
 from celery_fair.policy.kinds import KINDS
 from celery_fair.policy.load import Mode
@@ -148,7 +150,8 @@ def counted(path: tuple[str, ...], known: Iterable[str]) -> Reader:
     def read(source: Source) -> Samples:
         found = _at(source.facts, path)
         if not names:
-            return [((label(name),), number(value)) for name, value in found.items()]
+            told = {label(name): number(value) for name, value in list(found.items())[:MOST_PLACES]}
+            return [((name,), value) for name, value in told.items()]
         return [((name,), value) for name, value in _counted(found, names)]
 
     return read
@@ -219,8 +222,8 @@ def of_tenants(name: str) -> Reader:
 def of_resources(name: str) -> Reader:
     """One number of each resource that has it."""
     return lambda source: [
-        ((label(one["name"]),), number(one[name]))
-        for one in source.facts["resources"]["of"]
+        ((resource,), number(one[name]))
+        for resource, one in _resources(source).items()
         if one[name] is not None
     ]
 
@@ -228,10 +231,16 @@ def of_resources(name: str) -> Reader:
 def of_resources_by_kind(name: str) -> Reader:
     """Numbers by resource and kind."""
     return lambda source: [
-        ((label(one["name"]), kind), number(one[name][kind]))
-        for one in source.facts["resources"]["of"]
+        ((resource, kind), number(one[name][kind]))
+        for resource, one in _resources(source).items()
         for kind in KINDS
     ]
+
+
+def _resources(source: Source) -> dict[str, Mapping[str, Any]]:
+    """By label: a sample that came twice would spoil the page, and so would ten thousand."""
+    told = source.facts["resources"]["of"][:MOST]
+    return {label(one["name"]): one for one in told}
 
 
 def task_outcomes(source: Source) -> Samples:

@@ -42,3 +42,10 @@ class Engine:
     def reason(self) -> str:
         """Why the gate is shut on its account."""
         return f"the engine behind the tasks queues, pressure {self.pressure:.3g} > {FULL:g}"
+
+    @property
+    def relief(self) -> str:
+        """Why it no longer is."""
+        if self.pressure is None:
+            return "how full the engine behind the tasks is can't be known any more"
+        return "the engine behind the tasks no longer queues"

@@ -400,8 +400,7 @@ class Policy:
         if self._serves_both:
             changed = self._observe_gate(load, now, keep_shut=shut) or changed
         elif not shut:
-            reason = "the engine behind the tasks no longer queues"
-            changed = gate.stand_open(now, Cause.ENGINE, reason)
+            changed = gate.stand_open(now, Cause.ENGINE, engine.relief)
         self.mode = gate.mode
         return changed
 

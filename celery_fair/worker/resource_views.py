@@ -68,17 +68,18 @@ class ResourceViews:
         except StateAway:  # those who need the places say so
             pass
         except SettingsError as error:
-            self._say_once(str(error))
+            self._say_once("SettingsError", str(error))
             self._ended.set()
         except Exception as error:
-            self._say_once(f"{type(error).__name__}: {error}")
+            self._say_once(type(error).__name__, str(error))
 
     def _run(self) -> None:
         while not self._ended.is_set():
             self.look()
             self._ended.wait(SECONDS * random.uniform(*JITTER))
 
-    def _say_once(self, why: str) -> None:
-        if why not in self._told:
-            self._told.add(why)
-            logger.warning("celery-fair: resources can't be looked at (%s)", why)
+    def _say_once(self, what: str, why: str) -> None:
+        """By what it is: the words of one failure may differ each time."""
+        if what not in self._told:
+            self._told.add(what)
+            logger.warning("celery-fair: resources can't be looked at (%s: %s)", what, why)

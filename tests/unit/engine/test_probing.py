@@ -19,7 +19,7 @@ class Probe:
 
     def __call__(self):
         answer = self.answers.pop(0)
-        if isinstance(answer, Exception):
+        if isinstance(answer, BaseException):
             raise answer
         return answer
 
@@ -52,6 +52,28 @@ def test_a_failure_is_said_once_and_the_next_answer_too(caplog):
     first, last = [record.message for record in caplog.records]
     assert "the load probe fails (OSError: no route)" in first
     assert last == "celery-fair: the load probe answers again"
+
+
+class MuteError(Exception):
+    def __str__(self):
+        raise RuntimeError
+
+
+@pytest.mark.parametrize(
+    ("raised", "told"),
+    [
+        (SystemExit(1), "SystemExit: 1"),
+        (MuteError(), "MuteError"),
+        (ValueError("two\nlines"), "ValueError: two lines"),
+        (OSError("x" * 10_000), "OSError: " + "x" * 111),
+    ],
+)
+def test_whatever_it_raises_it_is_asked_again(raised, told):
+    probing = Probing(Probe(raised, 0.5), 1.0)
+    probing.look()
+    assert probing.failing == told
+    probing.look()
+    assert probing.failing == ""
 
 
 def test_a_probe_that_hangs_is_said_once_and_its_load_unknown(caplog):
@@ -87,6 +109,12 @@ class Probes:
     def of_vllm():
         return 0
 
+    async def __call__(self):
+        return 0
+
+
+waited_for = Probes()
+
 
 def test_a_dotted_name_leads_to_a_probe():
     assert probe_of("tests.unit.engine.test_probing:Probes.of_vllm")() == 0
@@ -100,6 +128,9 @@ def test_a_dotted_name_leads_to_a_probe():
         ("no.such.module", "ModuleNotFoundError"),
         ("math.no_such_name", "AttributeError"),
         ("math.pi", "a float"),
+        ("celery_fair.engine.VLLMLoad", "the class VLLMLoad, and no object of it"),
+        (f"{__name__}.waited_for", "a coroutine function"),
+        ("tests.unit.engine.broken.probe", "RuntimeError: no configuration"),
     ],
 )
 def test_a_name_that_leads_nowhere_is_refused(name, got):

@@ -130,6 +130,20 @@ def test_a_resource_has_what_it_bounds():
     assert read("resource_tokens_left", found)["openai",] == -12.5
 
 
+def test_however_many_are_told_of_few_are_shown_and_each_once():
+    names = [f"r{number}" for number in range(1000)]
+    told = [resource(), resource(), *map(resource, names)]
+    found = source(
+        resources={**facts()["resources"], "of": told},
+        clearing={
+            **facts()["clearing"],
+            "places": dict.fromkeys([*names, "x" * 300, "x" * 301], 1),
+        },
+    )
+    assert len(read("resource_places", found)) < 30
+    assert len(read("places_held", found)) < 40
+
+
 # Figures
 
 

@@ -23,6 +23,7 @@ class Saturated:
     now: float = 0.0
     batch_slot_seconds: float = 0.0
     batch_starts: list[float] = field(default_factory=list)
+    interactive_starts: int = 0
     longest_run: float = 0.0
     longest_without_free_slot: float = 0.0
     batch_alone: bool = False
@@ -42,6 +43,7 @@ class Saturated:
                 low, high = self.batch_seconds if kind == BATCH else self.interactive_seconds
                 seconds = source.uniform(low, high)
                 self.policy.start(kind, self.now, waited_seconds=1.0)
+                self.interactive_starts += kind == INTERACTIVE
                 if kind == BATCH:
                     self.batch_starts.append(self.now)
                     self.longest_run = max(self.longest_run, seconds)

@@ -83,6 +83,7 @@ def test_an_unknown_pressure_changes_nothing(serves):
     policy.observe(under(9.0), 1.0)
     assert policy.observe(under(None), 2.0) is Mode.OPEN
     assert policy.view(2.0).engine_pressure is None
+    assert "no longer queues" not in policy.view(2.0).mode_reason
 
 
 def test_what_waits_here_still_protects_once_the_engine_is_idle():
@@ -146,6 +147,31 @@ def test_batch_gets_what_is_left_of_its_share_and_no_more(slots, share, pressure
     longest = max(worker.longest_run, 1.0)
     assert worker.batch_slot_seconds >= left * slots * until - 2 * longest - 1e-6
     guaranteed = math.ceil(slots * left - 1e-9)
+    assert worker.batch_slot_seconds <= left * slots * until + (guaranteed + 1) * longest
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    slots=st.integers(1, 8),
+    share=st.sampled_from([0.1, 0.2, 0.5]),
+    pressure=st.floats(1.01, 20),
+    seconds=st.floats(0.5, 5),
+    unit=st.sampled_from(["seconds", "tasks"]),
+)
+def test_beside_interactive_tasks_that_always_wait_too(slots, share, pressure, seconds, unit):
+    policy = policy_of(slots=slots, batch_share=share, share_unit=unit)
+    worker = Saturated(policy, (0.2, 1.0), (seconds * 0.5, seconds), engine_pressure=pressure)
+    left = max(share / pressure, share / 4)
+    until = 20 * seconds / left / slots
+    worker.run(until)
+    longest = max(worker.longest_run, 1.0)
+    guaranteed = math.ceil(slots * left - 1e-9)
+    if unit == "tasks":  # its turns, or as many as its guaranteed slots have time for
+        turns = left / (1 - left) * worker.interactive_starts - 2 * slots - 2
+        busy = guaranteed * (until - 2 * longest)
+        assert len(worker.batch_starts) >= turns or worker.batch_slot_seconds >= busy
+        return
+    assert worker.batch_slot_seconds >= left * slots * until - 2 * longest - 1e-6
     assert worker.batch_slot_seconds <= left * slots * until + (guaranteed + 1) * longest
 
 
