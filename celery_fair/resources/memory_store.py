@@ -24,7 +24,7 @@ from celery_fair.resources.store import (
     Wait,
     Want,
 )
-from celery_fair.resources.walk import Line, Walk
+from celery_fair.resources.walk import InLine, Line, Walk
 
 STARTING_SECONDS: Final = RENEW_SECONDS * 2.5
 """Nothing is granted for so long after a store began: those who run must tell of themselves."""
@@ -37,6 +37,10 @@ BUDGET_STEP_SECONDS: Final = 3600.0
 
 SILENT_SECONDS: Final = 1.5 * RENEW_SECONDS
 """Nothing is set aside for a worker of which nobody has heard for so long."""
+
+MOST_OVERDUE: Final = 100
+MOST_SILENT: Final = 10
+"""How many leases, and workers, end in one look; after a great loss the rest in the next."""
 
 OFFER_SECONDS: Final = 1.0
 """Nor for one that was woken and hasn't come."""
@@ -59,6 +63,7 @@ class Waiting:
     want: Want
     worker: str
     number: int
+    since: float
 
 
 @dataclass(slots=True)
@@ -104,13 +109,13 @@ class MemoryStore:
         passed, self._seen = max(now - self._seen, 0), now
         self._at += min(passed, round(STEP_SECONDS * 1000))
         self._spent += min(passed, round(BUDGET_STEP_SECONDS * 1000))
-        for lease in sorted(self.leases, key=lambda one: (self.leases[one].until, one)):
-            if self.leases[lease].until > self.at:
-                break
+        overdue = [(one.until, lease) for lease, one in self.leases.items() if one.until <= self.at]
+        for _, lease in sorted(overdue)[:MOST_OVERDUE]:
             self._release(lease, began=True)
-        for name, worker in list(self._workers.items()):
-            if worker.seen + LEASE_SECONDS <= self.at:
-                self.leave(name)
+        seen = sorted((one.seen, name) for name, one in self._workers.items())
+        silent = [name for at, name in seen if at + LEASE_SECONDS <= self.at]
+        for name in silent[:MOST_SILENT]:
+            self.leave(name)
 
     def _get(self, name: str) -> tuple[Resource, Shared]:
         rule, shared = self._rules.get(name), self._shared.get(name)
@@ -174,7 +179,7 @@ class MemoryStore:
                 continue
             if waiting is None:
                 self._numbers += 1
-                self.waiting[want.lease] = Waiting(want, worker, self._numbers)
+                self.waiting[want.lease] = Waiting(want, worker, self._numbers, self.at)
                 for _, shared in self._all(want):
                     shared.waiting[want.kind] += 1
             else:
@@ -188,7 +193,7 @@ class MemoryStore:
         if left > 0.0:
             return [], {want.lease: Wait(want.uses[0], Short.STARTING, left) for want in mine}
         known = self._rules.keys() | {name for want in mine for name in want.uses}
-        walk = Walk(self._lines(known), self._get, worker, self._is_asleep)
+        walk = Walk(self._lines(known), self._get, worker, self._is_asleep, self.at)
         granted = []
         for lease in walk.grants():
             want = self.waiting[lease].want
@@ -213,7 +218,9 @@ class MemoryStore:
             if known.issuperset(want.uses):
                 key = want.kind, tuple(want.uses)
                 line = lines.setdefault(key, Line(*key))
-                line.waiting.append((waiting.number, waiting.worker, want.lease, want.tokens))
+                line.waiting.append(
+                    InLine(waiting.number, waiting.worker, want.lease, want.tokens, waiting.since)
+                )
         return [lines[key] for key in sorted(lines)]
 
     def _is_asleep(self, worker: str) -> bool:

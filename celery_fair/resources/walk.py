@@ -2,19 +2,21 @@
 
 Batch that is owed comes first, then interactive, then batch; within each, who asked first. Whoever
 lacks something keeps what it lacks from those behind, or many small tasks would starve a large one;
-it keeps nothing else, so that it stands in nobody's way who uses something else.
+it keeps nothing else, so that it stands in nobody's way who uses something else. But who uses
+several and has waited for long is kept a place of each: else those who use one would always be
+quicker.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, Kind
 from celery_fair.resources.rules import Resource
 from celery_fair.resources.shared import REQUESTS, TOKENS, Draft, Shared
-from celery_fair.resources.store import Short, Wait, Want
+from celery_fair.resources.store import RENEW_SECONDS, Short, Wait, Want
 
 ORDER: Final[tuple[tuple[Kind, bool], ...]] = (
     (BATCH, True),
@@ -24,21 +26,38 @@ ORDER: Final[tuple[tuple[Kind, bool], ...]] = (
 """Kinds, and whether only those of it who are owed."""
 
 
+PATIENT_SECONDS: Final = 10.0
+"""Who has waited for so long for several resources at once is kept a place of each."""
+
+MOST_GRANTED: Final = 32
+MOST_SET_ASIDE: Final = 64
+"""Redis does nothing else during a walk: what is left over is for the next."""
+
+
+class InLine(NamedTuple):
+    """One who waits; ``since`` is of the clock that bounds leases."""
+
+    number: int
+    worker: str
+    lease: str
+    tokens: int
+    since: float
+
+
 @dataclass(slots=True)
 class Line:
     """Those of one kind who use the same, by when they asked first."""
 
     kind: Kind
     uses: tuple[str, ...]
-    waiting: list[tuple[int, str, str, int]] = field(default_factory=list)
-    """Number, worker, lease, tokens."""
+    waiting: list[InLine] = field(default_factory=list)
     place: int = 0
     """How many have had their turn in this walk."""
     lacks: tuple[str, Short, float] | None = None
     """What its first lacks, once that is known, and when to ask again."""
 
     @property
-    def first(self) -> tuple[int, str, str, int] | None:
+    def first(self) -> InLine | None:
         return self.waiting[self.place] if self.place < len(self.waiting) else None
 
 
@@ -51,27 +70,34 @@ class Walk:
         get: Callable[[str], tuple[Resource, Shared]],
         worker: str,
         is_asleep: Callable[[str], bool],
+        at: float,
     ) -> None:
         self._lines = lines
         self._get = get
         self._worker = worker
         self._is_asleep = is_asleep
+        self._at = at
         self._drafts: dict[str, Draft] = {}
         self._closed: dict[str, tuple[Short, float]] = {}
         self._granted: set[str] = set()
+        self._aside = 0
         self.to_wake: list[str] = []
 
     def grants(self) -> Iterator[str]:
         """Yield leases of the worker's own, each to be taken before the next is asked for."""
         for kind, only_owed in ORDER:
             passed: list[Line] = []
-            while (line := self._next(kind, passed)) is not None:
+            while not self._is_long and (line := self._next(kind, passed)) is not None:
                 if only_owed and not self._goes_first(line):
                     passed.append(line)
                     continue
                 lease = self._try(line)
                 if lease is not None:
                     yield lease
+
+    @property
+    def _is_long(self) -> bool:
+        return len(self._granted) >= MOST_GRANTED or self._aside >= MOST_SET_ASIDE
 
     def _next(self, kind: Kind, passed: list[Line]) -> Line | None:
         """Return the line whose first has asked before those of all others."""
@@ -86,9 +112,9 @@ class Walk:
 
     def _awake(self, line: Line) -> int | None:
         while line.first is not None:
-            number, worker, _, _ = line.first
+            worker = line.first.worker
             if worker == self._worker or not self._is_asleep(worker):
-                return number
+                return line.first.number
             line.place += 1
         return None
 
@@ -99,18 +125,20 @@ class Walk:
             rule, shared = self._get(name)
             if shared.waiting[INTERACTIVE]:
                 contended = True
-                if not shared.owes(rule, line.waiting[line.place][3], self._draft(name)):
+                if not shared.owes(rule, line.waiting[line.place].tokens, self._draft(name)):
                     return False
         return contended
 
     def _try(self, line: Line) -> str | None:
-        _, worker, lease, tokens = line.waiting[line.place]
+        _, worker, lease, tokens, since = line.waiting[line.place]
         for name in line.uses:
             shut = self._get(name)[1].shuts_out(line.kind)
             short = shut or self._closed.get(name) or self._lacks(name, line.kind, tokens)
             if short is not None:
-                if shut is None:
-                    self._closed.setdefault(name, short)
+                if shut is None and name not in self._closed:
+                    self._closed[name] = short
+                    if self._is_kept_places(short, since):
+                        self._set_aside(line, tokens)
                 line.lacks = (name, *short)
                 return None
         line.place += 1
@@ -119,9 +147,18 @@ class Walk:
             return lease
         if worker not in self.to_wake:
             self.to_wake.append(worker)
-        for name in line.uses:
-            self._set_aside(name, line.kind, tokens)
+        self._aside += 1
+        self._set_aside(line, tokens)
         return None
+
+    def _is_kept_places(self, short: tuple[Short, float], since: float) -> bool:
+        """Whether others, who use only one of what it uses, leave it a place of each.
+
+        Not while what it lacks is far away: all else would stand idle until then.
+        """
+        word, seconds = short
+        waited = self._at - since
+        return waited >= PATIENT_SECONDS and seconds <= PATIENT_SECONDS and word != Short.RESERVED
 
     def _lacks(self, name: str, kind: Kind, tokens: int) -> tuple[Short, float] | None:
         rule, shared = self._get(name)
@@ -132,12 +169,13 @@ class Walk:
     def _draft(self, name: str) -> Draft:
         return self._drafts.setdefault(name, Draft())
 
-    def _set_aside(self, name: str, kind: Kind, tokens: int) -> None:
-        draft = self._draft(name)
-        draft.places += 1
-        draft.batch += kind == BATCH
-        draft.used[0] += 1.0
-        draft.used[1] += tokens
+    def _set_aside(self, line: Line, tokens: int) -> None:
+        for name in line.uses:
+            draft = self._draft(name)
+            draft.places += 1
+            draft.batch += line.kind == BATCH
+            draft.used[0] += 1.0
+            draft.used[1] += tokens
 
     def waits(self, wants: Iterable[Want]) -> dict[str, Wait]:
         """Return what each of the worker's others lacks; it is what the first of its line does."""
@@ -146,8 +184,9 @@ class Walk:
     def _wait(self, want: Want) -> Wait:
         uses = tuple(want.uses)
         line = next(one for one in self._lines if one.kind == want.kind and one.uses == uses)
-        name, short, seconds = line.lacks or (uses[0], Short.IN_LINE, 0.0)
-        waiting = [one[2] for one in line.waiting if one[2] not in self._granted]
+        soon = 0.0 if len(self._granted) >= MOST_GRANTED else RENEW_SECONDS
+        name, short, seconds = line.lacks or (uses[0], Short.IN_LINE, soon)
+        waiting = [one.lease for one in line.waiting if one.lease not in self._granted]
         before = waiting.index(want.lease)
         return Wait(name, short, seconds + self._more(name, short, before, want), before)
 

@@ -7,7 +7,7 @@ Keys, all beginning with the app's prefix and ``_celery_fair.resources``:
   (``starting``), and of each resource (``r.<name>``): its numbers in one line;
 - ``leases``: a hash of what runs, each ``since tokens line worker``, and ``until``, a sorted set of
   the same by when they end;
-- ``waiting``: a hash of those in line, each ``number tokens line worker``; ``line.<line>``: a
+- ``waiting``: a hash of those in line, each ``number tokens line since worker``; ``line.<line>``: a
   sorted set of those who want the same, by number; ``lines``: the set of their names, as in
   ``batch:gpu,openai``;
 - ``workers``: a hash of what each wants, as JSON, and ``seen``, a sorted set of them by when they

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from celery_fair.policy import aimd
-from celery_fair.resources import memory_store, shared
+from celery_fair.resources import memory_store, shared, walk
 from celery_fair.resources.store import LEASE_SECONDS, RENEW_SECONDS
 
 KEPT_SECONDS: Final = 2 * 86_400.0
@@ -28,6 +28,11 @@ _CONSTANTS: Final = {
     "FIRST_MEAN": shared.FIRST_MEAN_SECONDS,
     "MEAN_WEIGHT": shared.MEAN_WEIGHT,
     "FORGET": shared.FORGET_SECONDS,
+    "OVERDUE": memory_store.MOST_OVERDUE,
+    "MOST_SILENT": memory_store.MOST_SILENT,
+    "PATIENT": walk.PATIENT_SECONDS,
+    "GRANTED": walk.MOST_GRANTED,
+    "ASIDE": walk.MOST_SET_ASIDE,
     "DEBT": shared.DEBT_SECONDS,
     "DECREASE": aimd.DECREASE,
     "INCREASE": aimd.INCREASE_PER_SECOND,

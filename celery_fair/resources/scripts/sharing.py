@@ -102,7 +102,7 @@ end
 local function forget(lease, owner)
   local found = call('HGET', WAITING, lease)
   if not found then return end
-  local line, worker = string.match(found, '^%S+ %S+ (%S+) (.*)$')
+  local line, worker = string.match(found, '^%S+ %S+ (%S+) %S+ (.*)$')
   if owner and worker ~= owner then return end
   call('HDEL', WAITING, lease)
   call('ZREM', line_key(line), lease)
@@ -161,7 +161,9 @@ local function leave(worker)
   call('ZREM', SEEN, worker)
 end
 local function end_overdue()
-  for _, lease in ipairs(call('ZRANGEBYSCORE', UNTIL, '-inf', at)) do release(lease, true) end
-  for _, worker in ipairs(call('ZRANGEBYSCORE', SEEN, '-inf', at - C.LEASE)) do leave(worker) end
+  local overdue = call('ZRANGEBYSCORE', UNTIL, '-inf', at, 'LIMIT', 0, C.OVERDUE)
+  for _, lease in ipairs(overdue) do release(lease, true) end
+  local silent = call('ZRANGEBYSCORE', SEEN, '-inf', at - C.LEASE, 'LIMIT', 0, C.MOST_SILENT)
+  for _, worker in ipairs(silent) do leave(worker) end
 end
 """

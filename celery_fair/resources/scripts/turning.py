@@ -64,7 +64,8 @@ for _, one in ipairs(said.wants) do
     local waits = call('HGET', WAITING, lease)
     if not waits then
       meta.numbers = meta.numbers + 1
-      local kept = text(meta.numbers) .. ' ' .. text(tokens) .. ' ' .. line .. ' ' .. worker
+      local kept = text(meta.numbers) .. ' ' .. text(tokens) .. ' ' .. line
+      kept = kept .. ' ' .. text(at) .. ' ' .. worker
       call('HSET', WAITING, lease, kept)
       line_up(lease, line, meta.numbers)
       local field = waiting_field(kind_of(line))
@@ -73,7 +74,7 @@ for _, one in ipairs(said.wants) do
         of[field] = of[field] + 1
       end
     else
-      local place, kept, owner = string.match(waits, '^(%S+)( %S+ %S+ )(.*)$')
+      local place, kept, owner = string.match(waits, '^(%S+)( %S+ %S+ %S+ )(.*)$')
       if owner ~= worker then call('HSET', WAITING, lease, place .. kept .. worker) end
       if not call('ZSCORE', line_key(line), lease) then line_up(lease, line, place) end
     end

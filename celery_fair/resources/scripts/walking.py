@@ -7,6 +7,7 @@ from typing import Final
 #: ``walk(worker)`` grants to the worker and wakes others; then ``wait_of`` tells what one lacks.
 WALKING: Final = """
 local lines, drafts, closed, asleep, woken = {}, {}, {}, {}, {}
+local aside, granted = 0, {}
 local function draft_of(name)
   local draft = drafts[name]
   if not draft then
@@ -70,12 +71,12 @@ local function first_of(line, worker)
     local found = call('ZRANGE', line_key(line.name), line.place, line.place, 'WITHSCORES')
     if not found[1] then return nil end
     local waits = call('HGET', WAITING, found[1])
-    local tokens, owner = string.match(waits or '', '^%S+ (%S+) %S+ (.*)$')
+    local tokens, since, owner = string.match(waits or '', '^%S+ (%S+) %S+ (%S+) (.*)$')
     if not waits then
       call('ZREM', line_key(line.name), found[1])
     elseif owner == worker or not is_asleep(owner) then
       line.first = {lease = found[1], number = tonumber(found[2]), tokens = tonumber(tokens),
-                    worker = owner}
+                    since = tonumber(since), worker = owner}
     else
       line.place = line.place + 1
     end
@@ -111,7 +112,11 @@ local function set_aside(line)
     draft[2] = draft[2] + line.first.tokens
   end
 end
-local function try(line, worker, granted)
+local function is_kept_places(short, since)
+  local waited = at / 1000 - since / 1000
+  return waited >= C.PATIENT and short[2] <= C.PATIENT and short[1] ~= 'reserved'
+end
+local function try(line, worker)
   local first = line.first
   for _, name in ipairs(line.uses) do
     local one = get(name)
@@ -119,7 +124,10 @@ local function try(line, worker, granted)
                  and {'slowed', one.shut_until - one.spent}
     local short = shut or closed[name] or lacks(name, line.kind, first.tokens)
     if short then
-      if not shut and not closed[name] then closed[name] = short end
+      if not shut and not closed[name] then
+        closed[name] = short
+        if is_kept_places(short, first.since) then set_aside(line) end
+      end
       line.lacks = {name, short[1], short[2]}
       return
     end
@@ -131,6 +139,7 @@ local function try(line, worker, granted)
     granted[#granted + 1] = first.lease
   else
     woken[first.worker] = true
+    aside = aside + 1
     set_aside(line)
     line.place = line.place + 1
   end
@@ -158,13 +167,12 @@ local function walk(worker)
       lines[name] = line
     end
   end
-  local granted = {}
   for _, pass in ipairs({{'batch', true}, {'interactive'}, {'batch'}}) do
     local passed = {}
     local line = next_line(pass[1], passed, worker)
-    while line do
+    while line and #granted < C.GRANTED and aside < C.ASIDE do
       if pass[2] and not goes_first(line) then passed[line] = true
-      else try(line, worker, granted) end
+      else try(line, worker) end
       line = next_line(pass[1], passed, worker)
     end
   end
@@ -173,7 +181,8 @@ local function walk(worker)
 end
 local function wait_of(lease, name, tokens)
   local line = lines[name]
-  local lacked = line.lacks or {line.uses[1], 'in_line', 0}
+  local soon = #granted >= C.GRANTED and 0 or C.RENEW
+  local lacked = line.lacks or {line.uses[1], 'in_line', soon}
   local before, more = call('ZRANK', line_key(name), lease), 0
   if lacked[2] == 'requests' or lacked[2] == 'tokens' then
     local one = get(lacked[1])

@@ -16,6 +16,7 @@ from celery_fair.errors import StateAway
 from celery_fair.resources.redis_store import RedisStore
 from celery_fair.resources.rules import Resource
 from celery_fair.resources.store import Ended, ResourceStore, Short, Turn, Want
+from celery_fair.resources.walk import MOST_GRANTED
 from tests.brokers.redis import RedisServer
 from tests.resources.machine import RULES, ResourceMachine
 from tests.resources.walk import walk
@@ -50,6 +51,28 @@ def test_redis_answers_as_the_model(make: Make, redis_url: str, seed: int) -> No
             return [self.memory(), make(redis_url, RULES, lambda: self.now)]
 
     walk(Machine, seed)
+
+
+def test_redis_answers_as_the_model_where_many_ask_at_once(make: Make, redis_url: str) -> None:
+    class Machine(ResourceMachine):
+        def make_stores(self) -> list[ResourceStore]:
+            return [self.memory(), make(redis_url, RULES, lambda: self.now)]
+
+    machine, numbers = Machine(), range(70)
+    for step in range(12):
+        machine.now += 1.0
+        for name in ("a", "b", "c"):
+            worker = machine.workers[name]
+            if step == 2:
+                worker.wants = {
+                    f"{name}{n}": Want(f"{name}{n}", "interactive", ("free",), 0) for n in numbers
+                }
+            answer = machine.turn(name)
+            assert len(answer.granted) <= MOST_GRANTED
+    for _ in range(8):
+        machine.now += 2.0
+        machine.ask("views")
+    assert machine.ask("views")[1].running["interactive"] == 0
 
 
 class Clock:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from typing import Any
 
@@ -12,6 +13,7 @@ from celery_fair.policy.kinds import BATCH, INTERACTIVE, Kind
 from celery_fair.resources.memory_store import STARTING_SECONDS, MemoryStore
 from celery_fair.resources.rules import Resource
 from celery_fair.resources.store import LEASE_SECONDS, Ended, Short, Turn, Want
+from celery_fair.resources.walk import MOST_GRANTED, PATIENT_SECONDS
 from tests.resources.machine import ResourceMachine
 
 TestAnyOrder = ResourceMachine.TestCase
@@ -128,6 +130,69 @@ def test_all_or_nothing_is_held_by_who_uses_several() -> None:
     assert world.granted("b", quick("2", "x"), quick("3", "y")) == []
     world.turn("a", ended=["1"])
     assert sorted(world.granted("b", quick("2", "x"), quick("3", "y"))) == ["2", "3"]
+
+
+def busy(world: World, names: str, *wants: Want) -> tuple[list[float], float]:
+    """Streams of tasks of one resource each, never two that end at once, and some of several.
+
+    Return when each of several was granted, and the part of the time in which places were used.
+    """
+    numbers, when, used = itertools.count(), [], 0.0
+    waiting, running, ends = list(wants), dict[str, Want](), dict[str, float]()
+    for tick in range(800):
+        world.now = tick / 4.0
+        for place, name in enumerate(names):
+            if tick % 4 == place:
+                waiting.append(quick(f"{name}{next(numbers)}", name))
+        ended = [lease for lease in running if ends[lease] <= world.now]
+        for lease in ended:
+            del running[lease]
+        turn = world.turn("w", waiting, running.values(), ended)
+        for want in waiting:
+            if want.lease in turn.granted:
+                running[want.lease], ends[want.lease] = want, world.now + 1.0
+                when += [world.now] if len(want.uses) > 1 else []
+        waiting = [want for want in waiting if want.lease not in running]
+        used += sum(len(want.uses) for want in running.values()) / len(names)
+    return when, used / 800
+
+
+def test_who_uses_two_comes_to_its_turn_though_others_always_take_one_of_them() -> None:
+    world = World(Resource("x", 1), Resource("y", 1))
+    world.granted("w", quick("first", "x"))
+    when, used = busy(world, "xy", *(quick(str(n), "x", "y") for n in range(3)))
+    assert len(when) == 3
+    assert when[0] <= PATIENT_SECONDS + 2.0, "one task longer than it has to be patient"
+    assert used >= 0.95, "and little stands idle for it"
+
+
+def test_nothing_stands_idle_for_one_whose_budget_is_far_away() -> None:
+    world = full(Resource("x", 1), Resource("y", None, None, 60.0))
+    world.store.charge("y", tokens=600)
+    world.granted("a", quick("1", "x", "y", tokens=1))
+    world.wait(PATIENT_SECONDS, lambda: world.granted("a", quick("1", "x", "y", tokens=1)))
+    assert world.granted("b", quick("2", "x")) == ["2"]
+
+
+def test_a_turn_grants_so_many_and_the_next_the_others() -> None:
+    world = World(Resource("r"))
+    wants = [quick(f"{n:03}") for n in range(MOST_GRANTED + 3)]
+    turn = world.turn("a", wants)
+    assert list(turn.granted) == [want.lease for want in wants[:MOST_GRANTED]]
+    assert {(wait.short, wait.seconds) for wait in turn.waits.values()} == {(Short.IN_LINE, 0.0)}
+    assert len(world.turn("a", wants[MOST_GRANTED:], wants[:MOST_GRANTED]).granted) == 3
+
+
+def test_a_look_ends_so_many_leases_and_the_next_the_others() -> None:
+    world = World(Resource("r", 500))
+    for n in range(10):
+        world.turn(f"w{n}", running=[quick(f"{n}.{k}") for k in range(30)])
+    world.now += 2.0
+    for _ in range(5):
+        world.now += 2.0
+        world.turn("looker")
+    left = [world.store.views()[0].running[INTERACTIVE] for _ in range(3)]
+    assert left == [100, 0, 0]
 
 
 def test_what_is_asked_for_twice_is_granted_once() -> None:
