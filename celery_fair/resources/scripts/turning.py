@@ -49,19 +49,40 @@ table.sort(before.wants)
 for _, lease in ipairs(before.wants) do
   if not named[lease] then forget(lease, worker) end
 end
+-- Of all wants at once; Lua takes no more than some thousands of arguments.
+local function found_in(key)
+  local found = {}
+  for first = 1, #said.wants, 1000 do
+    local leases = {}
+    for place = first, min(first + 999, #said.wants) do
+      leases[#leases + 1] = said.wants[place][1]
+    end
+    for place, value in ipairs(call('HMGET', key, unpack(leases))) do
+      found[leases[place]] = value
+    end
+  end
+  return found
+end
+local held, waiting = found_in(LEASES), found_in(WAITING)
 -- A line that was evicted is made anew by those who stand in it.
-local known = {}
+local known, gone = {}, {}
+local function know(line)
+  if known[line] then return end
+  known[line] = true
+  gone[line] = call('EXISTS', line_key(line)) == 0
+  call('SADD', LINES, line)
+end
 local function line_up(lease, line, place)
   call('ZADD', line_key(line), place, lease)
-  call('PEXPIRE', line_key(line), C.KEPT)
 end
 local again, mine = {}, {}
 for _, one in ipairs(said.wants) do
   local lease, line, tokens = one[1], one[2], one[3]
-  if renew(lease) then
+  if held[lease] and renew(lease) then
     again[#again + 1] = lease
   else
-    local waits = call('HGET', WAITING, lease)
+    local waits = waiting[lease]
+    know(line)
     if not waits then
       meta.numbers = meta.numbers + 1
       local kept = text(meta.numbers) .. ' ' .. text(tokens) .. ' ' .. line
@@ -76,13 +97,12 @@ for _, one in ipairs(said.wants) do
     else
       local place, kept, owner = string.match(waits, '^(%S+)( %S+ %S+ %S+ )(.*)$')
       if owner ~= worker then call('HSET', WAITING, lease, place .. kept .. worker) end
-      if not call('ZSCORE', line_key(line), lease) then line_up(lease, line, place) end
+      if gone[line] then line_up(lease, line, place) end
     end
-    if not known[line] then call('SADD', LINES, line) end
-    known[line] = true
     mine[#mine + 1] = one
   end
 end
+for line in pairs(known) do call('PEXPIRE', line_key(line), C.KEPT) end
 local record = {token = token, number = number, seen = at, woken = -1, wants = {}, offered = {}}
 for place, one in ipairs(mine) do record.wants[place] = one[1] end
 local starting, granted = meta.starting - at, {}
