@@ -29,7 +29,11 @@ def test_what_was_popped_when_the_broker_restarts_is_run(
     site.use(server.url)
     # However slow the machine: no BRPOP ends by itself before the worker is stopped.
     conf = {"broker_transport_options": {"polling_interval": 60}}
-    worker = site.start(naive, pool=pool, concurrency=2, conf=conf, settings={"mode": mode})
+    # However long it is stopped: no event is overdue then, which redis-py would try ten times to
+    # send, for a minute, before the loop reads the replies.
+    args = ("--without-heartbeat",)
+    settings = {"mode": mode}
+    worker = site.start(naive, pool=pool, concurrency=2, conf=conf, settings=settings, args=args)
     lanes = 2 if mode == "enforce" else 1
     wait_until(lambda: site.are_in_flight(worker, lanes), "each lane to have a BRPOP in flight")
     worker.send_signal(signal.SIGSTOP)
