@@ -119,6 +119,9 @@ class Clearing:
             for waiting in list(lane.uncleared.values()):
                 want = waiting.want
                 if want is not None and want.lease in self.places:
+                    if self.is_paused(waiting):  # since it was asked for
+                        self._put_back(waiting)
+                        continue
                     self._cleared[want.lease] = waiting
                     self.clear(waiting, now)
 
@@ -133,7 +136,8 @@ class Clearing:
         if waiting is None or waiting.want is None:
             return True
         lease = waiting.want.lease
-        if lease in self.places and not self._is_stale(now):
+        waiting.held = held  # a pause may have put off its deadline
+        if not self._is_stale(now) and self.places.claim(lease):
             return True
         self.stale += 1
         self._put_back(waiting)
@@ -256,7 +260,7 @@ class Clearing:
                 self._forget(lease, waiting)
             elif now - waiting.held.received_at >= IDLE_SECONDS:
                 self.idle += 1
-                waiting.lane.take_held_before(math.inf, partial(_is, waiting))
+                (waiting.held,) = waiting.lane.take_held_before(math.inf, partial(_is, waiting))
                 self._put_back(waiting)
 
     def _in_rooms(self) -> chain[Waiting]:
@@ -300,11 +304,14 @@ class Clearing:
 
     def disconnect(self) -> None:
         """The lanes hold nothing any more, or start nothing; what runs keeps its places."""
+        keeper = self.keeper
+        wanted = keeper is not None and bool(keeper.wants)
+        if keeper is not None:
+            keeper.forget_wants()
         for grant in self.places.unbegun():
             self._forget(grant.want.lease, self._cleared.get(grant.want.lease))
-        if self.keeper is not None and (self.keeper.wants or self.places.has_news):
-            self.keeper.wants = ()
-            self.keeper.ask()
+        if keeper is not None and (wanted or self.places.has_news):
+            keeper.ask()
 
     def stop(self) -> None:
         """The worker ends, and all that ran in it has."""

@@ -68,6 +68,8 @@ class Keeper:
         self._ended = threading.Event()
         self._threads: list[threading.Thread] = []
         self._told: set[str] = set()
+        self._forgotten = 0
+        """How often all that was wanted has gone at once."""
 
     @property
     def is_away(self) -> bool:
@@ -85,6 +87,11 @@ class Keeper:
         if not self._threads and not self._ended.is_set():
             self._begin()
         self._news.set()
+
+    def forget_wants(self) -> None:
+        """All that wanted is gone; so what a turn under way still grants has nobody to use it."""
+        self.wants = ()
+        self._forgotten += 1
 
     def _begin(self) -> None:
         for name, run in (("asking", self._run), ("woken", self._wait_woken)):
@@ -104,7 +111,8 @@ class Keeper:
         self.wants = ()
         self.places.end_all()
         self._try(self.turn)
-        self._try(lambda: self._store().leave(self.worker))
+        if not self.is_away:
+            self._try(lambda: self._store().leave(self.worker))
 
     # --- the thread that asks
 
@@ -124,27 +132,30 @@ class Keeper:
 
     def turn(self) -> None:
         """Tell what runs and has ended, and ask for what is wanted."""
-        places = self.places
+        places, forgotten = self.places, self._forgotten
         wants = [want for want in self.wants if want.lease not in places]
         places.sweep()
         running, ended = places.report()
         began = monotonic()
         try:
             answer = self._store().turn(self.worker, wants, running, ended)
-        except (StateAway, SettingsError):
+        except Exception as error:  # one that can't be understood is as good as away
+            self._tell(error)
             places.report_again(ended)
-            self._went_away(running)
-            assert self._outage is not None
-            answer = self._outage.turn(self.worker, wants, running, ended)
+            answer = self._went_away(running).turn(self.worker, wants, running, ended)
         else:
             self._answered(began)
         self._settle(answer, wants)
+        if forgotten != self._forgotten:  # nobody may look at the places until there is a broker
+            for lease in answer.granted:
+                places.end(lease, began=False)
 
     def _settle(self, answer: Turn, wants: Sequence[Want]) -> None:
         now, granted = monotonic(), frozenset(answer.granted)
         for want in wants:
             if want.lease in granted:
                 self.places.grant(want, now)
+        has_waits = not answer.waits.keys() <= self.waits.keys()
         self.waits = answer.waits
         if answer.lost:
             self.lost += self.places.lose(answer.lost)
@@ -152,7 +163,7 @@ class Keeper:
             self._any.set()
         else:
             self._any.clear()
-        if granted or answer.lost:
+        if granted or answer.lost or has_waits:
             self._wake()
 
     def _answered(self, began: float) -> None:
@@ -168,15 +179,17 @@ class Keeper:
             )
             self.away_since = self._outage = None
 
-    def _went_away(self, running: Sequence[Want]) -> None:
-        if self.away_since is None:
+    def _went_away(self, running: Sequence[Want]) -> Outage:
+        outage = self._outage
+        if outage is None:
+            outage = self._outage = self._make_outage(running)
             self.away_since = monotonic()
             self.outages += 1
-            self._outage = self._make_outage(running)
             logger.warning(
                 "celery-fair: the store of resources can't be asked: %s (docs/failure-modes.md)",
                 BY_ITSELF,
             )
+        return outage
 
     # --- the thread that is woken
 
@@ -198,12 +211,14 @@ class Keeper:
     def _try(self, act: Callable[[], None]) -> bool:
         try:
             act()
-        except StateAway:
-            return False
         except Exception as error:
-            what = type(error).__name__
-            if what not in self._told:
-                self._told.add(what)
-                logger.exception("celery-fair: the store of resources was not asked")
+            self._tell(error)
             return False
         return True
+
+    def _tell(self, error: Exception) -> None:
+        """Log what isn't an outage, once of each kind."""
+        what = type(error).__name__
+        if not isinstance(error, StateAway | SettingsError) and what not in self._told:
+            self._told.add(what)
+            logger.exception("celery-fair: the store of resources was not asked")

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from celery_fair.policy.parts import batch_places, part_of, places_without_asking
 from celery_fair.resources.memory_store import MemoryStore
 from celery_fair.resources.rules import Resource
-from celery_fair.resources.store import Ended, Turn, Want
+from celery_fair.resources.store import RENEW_SECONDS, Ended, Short, Turn, Wait, Want
 
 
 class Line(NamedTuple):
@@ -54,7 +54,16 @@ class Outage:
             self._parts.update(self._divided())
         may = [want for want in wants if self.without.isdisjoint(want.uses)]
         answer = self._store.turn(worker, may, running, ended)
-        return answer._replace(lost=())  # it has never heard of what the other has granted
+        waits = {
+            **answer.waits,
+            **{want.lease: self._wait(want) for want in wants if want not in may},
+        }
+        return Turn(answer.granted, waits, ())  # it has never heard of what the other has granted
+
+    def _wait(self, want: Want) -> Wait:
+        """Why it isn't even asked for here."""
+        missing = next(name for name in want.uses if name in self.without)
+        return Wait(missing, Short.RUNNING, RENEW_SECONDS)
 
     def _divided(self) -> dict[str, Resource]:
         parts = {name: self._part(rule) for name, rule in self._rules.items()}

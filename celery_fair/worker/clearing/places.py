@@ -12,13 +12,14 @@ from celery_fair.worker.slots import Slot
 
 
 class Grant:
-    """One lease; ``slot`` once its task has begun."""
+    """One lease; ``slot`` once its task has begun, and ``claimed`` just before that."""
 
-    __slots__ = ("at", "slot", "want")
+    __slots__ = ("at", "claimed", "slot", "want")
 
     def __init__(self, want: Want, at: float) -> None:
         self.want = want
         self.at = at
+        self.claimed = False
         self.slot: Slot | None = None
 
 
@@ -45,6 +46,15 @@ class Places:
         """The store has granted it; a second time changes nothing."""
         with self._lock:
             self._grants.setdefault(want.lease, Grant(want, now))
+
+    def claim(self, lease: str) -> bool:
+        """Its task is about to begin: from now on it isn't lost; False if it is already."""
+        with self._lock:
+            grant = self._grants.get(lease)
+            if grant is None:
+                return False
+            grant.claimed = True
+            return True
 
     def begin(self, lease: str, slot: Slot) -> None:
         """Its task has a slot."""
@@ -83,11 +93,15 @@ class Places:
         """They had run out: what has not begun must ask anew; return how many of them run."""
         running = 0
         for lease in leases:
-            grant = self._grants.get(lease)
-            if grant is not None and grant.slot is None:
-                self.end(lease, began=False)
-            elif grant is not None:
-                running += 1
+            with self._lock:
+                grant = self._grants.get(lease)
+                if grant is None:
+                    continue
+                if grant.claimed:
+                    running += 1
+                    continue
+                del self._grants[lease]
+                self._ended.append(Ended(lease, began=False))
         return running
 
     def report(self) -> tuple[list[Want], list[Ended]]:

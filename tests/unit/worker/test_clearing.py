@@ -24,6 +24,7 @@ from celery_fair.worker.clearing.outage import Line, Outage
 from celery_fair.worker.clearing.places import Places
 from celery_fair.worker.clearing.pulse import Pulse
 from celery_fair.worker.clearing.waiting import LEASE, waiting_of
+from celery_fair.worker.deadlines import Deadline
 from celery_fair.worker.dispatcher import Dispatcher
 from celery_fair.worker.lanes import ROOM_LIMIT, Lane
 from celery_fair.worker.pools import Pool
@@ -397,3 +398,79 @@ def test_what_it_wants_is_its_own_lease(site):
     (want,) = site.keeper.wants
     assert isinstance(want, Want)
     assert module.STALE_SECONDS < LEASE_SECONDS
+
+
+# two threads
+
+
+def test_what_is_granted_as_the_connection_goes_is_given_back_without_a_look(site, store):
+    """No loop runs until there is a broker again, and the keeper would renew it all that time."""
+    site.give()
+    turn = store.turn
+
+    def lost_meanwhile(*args: Any) -> Any:
+        answer = turn(*args)
+        site.dispatcher.disconnect()
+        return answer
+
+    store.turn = lost_meanwhile
+    site.keeper.turn()
+    assert running(store) == 1
+    store.turn = turn
+    site.keeper.turn()
+    assert running(store) == 0
+
+
+def test_a_place_that_is_lost_as_its_task_begins_is_kept(site):
+    request = site.give()
+    site.keeper.turn()
+    places, lease = site.keeper.places, waiting_of(request).want.lease
+    assert places.claim(lease)
+    assert places.lose([lease]) == 1
+    assert lease in places
+    assert not places.claim("another")
+
+
+def test_one_whose_queue_is_paused_while_it_is_asked_for_does_not_start(site, store):
+    site.give()
+    lanes, keys = site.dispatcher.lanes, frozenset({"celery"})
+    site.dispatcher.pausing.change(lanes, frozenset(), keys)
+    site.turn()
+    assert site.ran == []
+    site.clearing.audit(monotonic())
+    site.turn()
+    assert running(store) == 0
+    site.dispatcher.pausing.change(lanes, frozenset(), frozenset())
+    site.dispatcher.pump()
+    site.turn()
+    assert len(site.ran) == 1
+
+
+def test_a_deadline_that_a_pause_has_put_off_stays_so_when_it_waits_again(site):
+    site.dispatcher.policy.resize(0, monotonic())
+    request = site.give()
+    waiting, lane = waiting_of(request), site.dispatcher.lanes[INTERACTIVE]
+    site.keeper.wants = [waiting.want]
+    site.turn()
+    lane.held = [lane.held[0]._replace(deadline=Deadline(1e9, 1.0))]
+    site.clearing.audit(monotonic() + IDLE_SECONDS)
+    assert waiting.held.deadline == Deadline(1e9, 1.0)
+
+
+def test_a_store_that_fails_in_any_other_way_is_an_outage_too(site, store, caplog):
+    def broken(*args: Any) -> Any:
+        raise ValueError("an answer that nobody understands")
+
+    first = site.give()
+    site.turn()
+    turn, store.turn = store.turn, broken
+    site.give()
+    site.end(first)
+    site.turn()
+    site.turn()
+    assert len(site.ran) == 2
+    assert site.keeper.is_away
+    assert caplog.text.count("Traceback") == 1
+    store.turn = turn
+    site.turn()
+    assert running(store) == 1  # the first one's end was told in the end
