@@ -473,7 +473,7 @@ class Dispatcher:
             return
         self.giving_back.overdue(self.lanes, self.windows, hold_seconds, longest_seconds)
         if self.clearing is not None:
-            self.clearing.give_back(longest_seconds)
+            self.clearing.give_back(hold_seconds, longest_seconds)
 
 
 def _no_state() -> State:

@@ -80,7 +80,8 @@ class Lane:
     batch that waits for its rate is not run, so it is owed ever more, and credited for it.
     ``aside`` are held messages of paused queues: they wait for no slot, and take no credit. Nor do
     ``uncleared`` ones, which lack a place at a resource or the word of a hook; there are
-    `ROOM_LIMIT` at the most, by their numbers.
+    `ROOM_LIMIT` at the most, by their numbers. But ``fresh`` ones among them do, of which it isn't
+    known yet that they must wait: else a worker would pull them all while it asks about the first.
     From the first message on that names a tenant, tenants take turns in what is held.
     """
 
@@ -92,6 +93,7 @@ class Lane:
         "doubtful",
         "empty_at",
         "failing",
+        "fresh",
         "held",
         "kind",
         "limited",
@@ -136,6 +138,7 @@ class Lane:
         """Outlive the lane, which lets go of them as it closes."""
         self.takes_turns = False
         self.uncleared: dict[int, Waiting] = {}
+        self.fresh: set[int] = set()
 
     def __len__(self) -> int:
         return len(self.held)
@@ -150,7 +153,7 @@ class Lane:
 
     def room(self) -> int:
         """How many more messages the lane may take; the hot path of ``can_consume``."""
-        room = self.credit - len(self.held) - self.limited
+        room = self.credit - len(self.held) - self.limited - len(self.fresh)
         if (
             self.scheduled >= self.scheduled_limit
             or self.failing >= FAILING_LIMIT
@@ -228,26 +231,43 @@ class Lane:
     def put_off(self, waiting: Waiting) -> None:
         """Have a message wait until it is cleared."""
         self.uncleared[waiting.key] = waiting
+        self.fresh.add(waiting.key)
+
+    def must_wait(self, waiting: Waiting, now: float) -> None:
+        """It is known that a message can't start yet: others may be pulled beside it."""
+        had_room = self.room() > 0
+        self.fresh.discard(waiting.key)
+        self._has_room(had_room, now)
 
     def clear(self, waiting: Waiting, now: float) -> None:
         """Hold a message that had to wait until then."""
-        self.take_uncleared([waiting], now)
+        had_room = self.room() > 0
+        self._drop([waiting])
         if waiting.held.tenant is not None and not self.takes_turns:
             self.take_turns()
         self.push(waiting.held)
+        self._has_room(had_room, now)
 
     def take_uncleared(self, found: Iterable[Waiting], now: float) -> None:
         """Remove messages that wait until they are cleared."""
-        was_blocked = self.is_blocked
+        had_room = self.room() > 0
+        self._drop(found)
+        self._has_room(had_room, now)
+
+    def _drop(self, found: Iterable[Waiting]) -> None:
         for waiting in found:
             self.uncleared.pop(waiting.key, None)
-        if was_blocked and not self.is_blocked:
+            self.fresh.discard(waiting.key)
+
+    def _has_room(self, had_room: bool, now: float) -> None:
+        """The broker is asked anew from the time on that there is room again."""
+        if not had_room and self.room() > 0:
             self.asked_at = now
 
     def take(self, now: float) -> Held:
         """Remove the message that was published first, of the tenant whose turn it is."""
         held = self.held
-        if len(held) + self.limited >= self.credit:  # there was no room
+        if len(held) + self.limited + len(self.fresh) >= self.credit:  # there was no room
             self.asked_at = now
         return heapq.heappop(held) if isinstance(held, list) else held.pop()
 
@@ -289,6 +309,7 @@ class Lane:
         aside, self.aside = self.aside, []
         uncleared = [waiting.held for waiting in self.uncleared.values()]
         self.uncleared.clear()
+        self.fresh.clear()
         return [*self._take(list(self.held)), *aside, *uncleared]
 
     def take_overdue(self, now: float) -> list[Held]:
@@ -356,3 +377,4 @@ class Lane:
         self.turns = Turns()  # the others are the next lane's, whatever a timer still brings here
         self.aside.clear()
         self.uncleared.clear()
+        self.fresh.clear()

@@ -6,7 +6,7 @@ import logging
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from time import monotonic
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from celery_fair.headers import FairHeader
 from celery_fair.policy.kinds import BATCH, KINDS, Kind
-from celery_fair.resources.store import LEASE_SECONDS, RENEW_SECONDS, Want
+from celery_fair.resources.store import LEASE_SECONDS, RENEW_SECONDS, Wait, Want
 from celery_fair.worker import internals, telling
 from celery_fair.worker.clearing.places import Places
 from celery_fair.worker.clearing.waiting import (
@@ -66,6 +66,8 @@ class Clearing:
         self.keeper = keeper
         self.places = Places(lambda slot: True) if keeper is None else keeper.places
         self.hooking = hooking
+        self._short: dict[Kind, set[Sequence[str]]] = {}
+        """What tasks use that have asked for it, and must wait."""
         self._cleared: dict[str, Waiting] = {}
         """By lease: those in a lane, that have yet to get a slot."""
         self.idle = self.stale = 0
@@ -103,7 +105,10 @@ class Clearing:
     def wait(self, waiting: Waiting) -> None:
         """Into the room, with nothing granted."""
         waiting.wants_anew(self.keeper.worker if self.keeper is not None else "")
-        waiting.lane.put_off(waiting)
+        lane = waiting.lane
+        lane.put_off(waiting)
+        if waiting.uses in self._short.get(lane.kind, ()):
+            lane.must_wait(waiting, monotonic())
         if waiting.asks_hook and self.hooking is not None:
             self.hooking.ask(waiting)
 
@@ -113,22 +118,33 @@ class Clearing:
         """Take in what has been granted and answered since the last time."""
         if self.hooking is not None:
             self.hooking.settle(self, now)
-        if not self.places:
-            return
-        for lane in self._dispatcher.lanes.values():
-            for waiting in list(lane.uncleared.values()):
-                want = waiting.want
-                if want is not None and want.lease in self.places:
-                    if self.is_paused(waiting):  # since it was asked for
-                        self._put_back(waiting)
-                        continue
-                    self._cleared[want.lease] = waiting
-                    self.clear(waiting, now)
+        keeper = self.keeper
+        if keeper is not None and keeper.has_answered:
+            keeper.has_answered = False
+            for lane in self._dispatcher.lanes.values():
+                self._settle(lane, keeper.waits, now)
+
+    def _settle(self, lane: Lane, waits: Mapping[str, Wait], now: float) -> None:
+        for waiting in list(lane.uncleared.values()):
+            want = waiting.want
+            if want is not None and want.lease in self.places:
+                self._cleared[want.lease] = waiting
+                self.clear(waiting, now)
+        self._short[lane.kind] = short = {
+            waiting.uses
+            for waiting in lane.uncleared.values()
+            if waiting.want is not None and waiting.want.lease in waits
+        }
+        for waiting in list(map(lane.uncleared.__getitem__, lane.fresh)):
+            if waiting.uses in short:
+                lane.must_wait(waiting, now)
 
     def clear(self, waiting: Waiting, now: float) -> None:
         """It may have a slot: from here on it waits for nothing else."""
         waiting.held = waiting.held._replace(received_at=now)
         waiting.lane.clear(waiting, now)
+        if self._dispatcher.pausing.keys:  # its queue may be paused since it was asked for
+            self._dispatcher.pausing.put_aside(waiting.lane)
 
     def may_start(self, held: Held, now: float) -> bool:
         """Whether a request that is about to get a slot still has what it needs; else it waits."""
@@ -239,6 +255,8 @@ class Clearing:
         """Look at everything that no event tells."""
         if self.hooking is not None:
             self.hooking.tick(self, now)
+        if self.keeper is not None:
+            self.keeper.has_answered = True  # by now something may wait that it has granted before
         self.settle(now)
         self.audit(now)
 
@@ -277,9 +295,14 @@ class Clearing:
         else:
             self.places.end(lease, began=False)
 
-    def give_back(self, longest_seconds: float) -> None:
-        """Return to the broker what waits here in vain, or for longer than it would bear."""
+    def give_back(self, hold_seconds: float, longest_seconds: float) -> None:
+        """Return to the broker what waits here in vain, or for longer than it would bear.
+
+        And what others have slots for, while there is none here.
+        """
         dispatcher, now = self._dispatcher, monotonic()
+        policy = dispatcher.policy
+        busy_before = now - hold_seconds if policy.running >= policy.slots else -math.inf
         for kind, lane in dispatcher.lanes.items():
             if not lane.uncleared:
                 continue
@@ -288,7 +311,10 @@ class Clearing:
                 found = [
                     one
                     for one in lane.uncleared.values()
-                    if one.received_at < before or self.is_paused(one) or self._is_in_vain(one, now)
+                    if one.received_at < before
+                    or (one.received_at < busy_before and one.not_before <= now)
+                    or self.is_paused(one)
+                    or self._is_in_vain(one, now)
                 ]
             window = dispatcher.windows[kind]
             dispatcher.giving_back.uncleared(lane, window, found, now - longest_seconds)

@@ -130,11 +130,12 @@ class Hooking:
         if is_long and lane.failing < FAILING_LIMIT and can_wait_at_broker(waiting.request):
             self._send(Move(waiting, None, seconds), now)
         else:
-            self._wait_here(waiting, now + seconds)
+            self._wait_here(waiting, now + seconds, now)
 
-    def _wait_here(self, waiting: Waiting, until: float) -> None:
+    def _wait_here(self, waiting: Waiting, until: float, now: float) -> None:
         waiting.not_before = until
         self._delayed[waiting.key] = waiting
+        waiting.lane.must_wait(waiting, now)
 
     def _send(self, move: Move, now: float) -> None:
         lane = move.waiting.lane
@@ -158,7 +159,7 @@ class Hooking:
                 AGAIN_SECONDS,
             )
             lane.put_off(waiting)
-            self._wait_here(waiting, now + AGAIN_SECONDS)
+            self._wait_here(waiting, now + AGAIN_SECONDS, now)
 
     def stop(self) -> None:
         """The worker ends: whatever still waits is unacknowledged."""

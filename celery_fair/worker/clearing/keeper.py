@@ -68,6 +68,8 @@ class Keeper:
         self._ended = threading.Event()
         self._threads: list[threading.Thread] = []
         self._told: set[str] = set()
+        self.has_answered = False
+        """Whether the loop has something to take in."""
         self._forgotten = 0
         """How often all that was wanted has gone at once."""
 
@@ -163,6 +165,7 @@ class Keeper:
             self._any.set()
         else:
             self._any.clear()
+        self.has_answered = True
         if granted or answer.lost or has_waits:
             self._wake()
 

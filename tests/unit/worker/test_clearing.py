@@ -400,6 +400,40 @@ def test_what_it_wants_is_its_own_lease(site):
     assert module.STALE_SECONDS < LEASE_SECONDS
 
 
+# what is pulled, and by whom
+
+
+def test_no_more_is_pulled_than_may_start_until_it_is_known_that_it_must_wait(site):
+    """Else one worker would pull what another has slots for, while it asks about the first."""
+    lane = site.dispatcher.lanes[INTERACTIVE]
+    while lane.room() > 0:
+        site.give()
+    assert site.waiting == lane.credit < ROOM_LIMIT
+    site.turn()  # two have their places, and so all others must wait
+    assert lane.room() == lane.credit > 0
+    site.give()
+    assert lane.room() == lane.credit
+
+
+def test_what_this_worker_has_no_slot_for_goes_back_to_those_who_have(site):
+    for _ in range(4):
+        site.give("a")
+    waiting = waiting_of(site.give())
+    returned: list[Any] = []
+    site.dispatcher.giving_back.uncleared = lambda lane, window, found, before: returned.extend(
+        found
+    )
+    waiting.received_at -= 2.0
+    site.clearing.give_back(3.0, 1000.0)
+    assert returned == []
+    site.clearing.give_back(1.0, 1000.0)
+    assert returned == [waiting]
+    site.end(site.ran[0])
+    returned.clear()
+    site.clearing.give_back(1.0, 1000.0)
+    assert returned == []
+
+
 # two threads
 
 
