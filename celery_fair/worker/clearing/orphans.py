@@ -39,6 +39,7 @@ class Orphans:
         self._want: Want | None = None
         self._has_taken_over = False
         self._any = threading.Event()
+        self._turning = threading.Lock()
         self._thread: threading.Thread | None = None
         self._store: ResourceStore | None = None
 
@@ -62,7 +63,7 @@ class Orphans:
         self._want, self._has_taken_over = Want(lease, kind, uses, tokens), False
         if self._thread is None:
             # Anew in each child: the parent's may be shut, by a thread that isn't here.
-            self._any = threading.Event()
+            self._any, self._turning = threading.Event(), threading.Lock()
             self._thread = threading.Thread(
                 target=self._run, name="celery-fair-orphan", daemon=True
             )
@@ -74,8 +75,9 @@ class Orphans:
         if want is None:
             return
         self._any.clear()
-        if self._has_taken_over:
-            self._turn([], [Ended(want.lease, began=True)])
+        with self._turning:  # a renewal that came after it would take the place once more
+            if self._has_taken_over:
+                self._turn([], [Ended(want.lease, began=True)])
 
     def _run(self) -> None:
         pause = threading.Event()
@@ -91,8 +93,10 @@ class Orphans:
             return
         if os.getppid() == self._main and now - self._pulse.at < LATE_SECONDS:
             return
-        self._has_taken_over = True
-        self._turn([want], [])
+        with self._turning:
+            if self._want is want:
+                self._has_taken_over = True
+                self._turn([want], [])
 
     def _turn(self, running: list[Want], ended: list[Ended]) -> None:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +15,7 @@ from celery_fair.resources.store import Ended, Want
 from celery_fair.worker.clearing.orphans import LATE_SECONDS, Orphans
 from celery_fair.worker.clearing.pulse import Pulse
 from celery_fair.worker.clearing.waiting import LEASE, WANT
+from tests.brokers.waiting import wait_until
 
 NOW = 1000.0
 HELD = Want("w1/1", BATCH, ["openai"], 0)
@@ -86,6 +88,22 @@ def test_a_task_without_a_place_is_none_of_its_business(child, store):
     child.look(NOW + LATE_SECONDS)
     child._ended()
     assert store.turns == []
+
+
+def test_a_task_that_ends_as_its_place_is_renewed_gives_it_back_after_that(child, store):
+    child._began(task=task())
+    turn, ending = store.turn, threading.Thread(target=child._ended)
+
+    def slowly(*args: Any) -> None:
+        if not store.turns:
+            ending.start()
+            wait_until(lambda: child._want is None, "the task to have ended")
+        turn(*args)
+
+    store.turn = slowly
+    child.look(NOW + LATE_SECONDS)
+    ending.join()
+    assert [bool(running) for _, _, running, _ in store.turns] == [True, False]
 
 
 def test_in_the_main_process_it_watches_nothing(child, store):
