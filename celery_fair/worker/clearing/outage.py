@@ -37,7 +37,7 @@ class Outage:
     ) -> None:
         self._rules = rules
         self._line = line
-        self._held = Counter(name for want in held for name in want.uses)
+        self._held = _counted(held)
         self._seen = line()
         self.without: set[str] = set()
         """Resources of which this worker has no place at all."""
@@ -49,8 +49,10 @@ class Outage:
     ) -> Turn:
         """As `ResourceStore.turn`, for this worker's part alone."""
         line = self._line()
-        if line != self._seen:
-            self._seen = line
+        # Above its part it goes on with what ran; but one that knows of no part has nothing else.
+        left = self._held & _counted(running) if line.last > line.first else self._held
+        if (line, left) != (self._seen, self._held):
+            self._seen, self._held = line, left
             self._parts.update(self._divided())
         may = [want for want in wants if self.without.isdisjoint(want.uses)]
         answer = self._store.turn(worker, may, running, ended)
@@ -85,6 +87,10 @@ class Outage:
             tokens_per_minute=None if tokens is None else tokens * ratio,
             interactive_reserve=_reserve(rule, most),
         )
+
+
+def _counted(wants: Collection[Want]) -> Counter[str]:
+    return Counter(name for want in wants for name in want.uses)
 
 
 def _reserve(rule: Resource, places: int | None) -> float:

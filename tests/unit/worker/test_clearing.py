@@ -310,11 +310,25 @@ def test_in_an_outage_it_goes_on_within_its_part(site, store):
     assert len(site.ran) == 2
 
 
-def test_in_an_outage_what_it_had_is_its_own_to_use_again(site, store):
+def test_above_its_part_it_only_goes_on_with_what_it_had(site, store):
+    first = [site.give(), site.give()]
+    site.turn()
+    store.away, site.line = True, Line(0, 4, 8)  # one of two places
+    for _ in range(3):
+        site.give()
+    site.turn()
+    assert len(site.ran) == 2
+    for ended, begun in enumerate((2, 3)):
+        site.end(first[ended])
+        site.turn()
+        assert len(site.ran) == begun
+
+
+def test_where_no_part_is_known_what_it_had_is_its_own_to_use_again(site, store):
     first = [site.give(), site.give()]
     site.turn()
     store.away = True
-    site.line = Line(0, 1, 100)
+    site.line = Line(0, 0, 1)
     site.give(), site.give(), site.give()
     site.turn()
     assert len(site.ran) == 2
