@@ -134,12 +134,12 @@ def _name(request: Any, move: Move) -> str:
 
 
 def _destination(fair: Fair, request: Any, move: Move) -> dict[str, Any]:
-    """By the queue's own name, as Celery sends to a direct exchange."""
+    """By the queue's own name, whatever its exchange: by a topic others might get it too."""
     name = _name(request, move)
     if move.queue is None:
         return {"exchange": Exchange(""), "routing_key": name}
     found: Queue = fair.app.amqp.queues[name]  # raises where task_create_missing_queues is False
     declare = [] if found.no_declare else [found]
-    if found.exchange.type == "direct":
-        return {"exchange": Exchange(""), "routing_key": name, "declare": declare}
-    return {"exchange": found.exchange, "routing_key": found.routing_key, "declare": declare}
+    if found.exchange.type == "fanout":  # on Redis it has no queue, but a channel
+        return {"exchange": found.exchange, "routing_key": found.routing_key, "declare": declare}
+    return {"exchange": Exchange(""), "routing_key": name, "declare": declare}

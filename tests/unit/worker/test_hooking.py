@@ -7,12 +7,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from celery import Celery
+from kombu import Exchange, Queue
 
 from celery_fair.before import Admit, Delay, Refuse, Reroute
 from celery_fair.headers import FairHeader
 from celery_fair.policy.kinds import BATCH
 from celery_fair.worker import internals
+from celery_fair.worker.clearing import moving
 from celery_fair.worker.clearing.hooking import AGAIN_SECONDS, MOST_MOVES, Hooking
+from celery_fair.worker.clearing.moving import Move
 from celery_fair.worker.clearing.questions import Question
 from celery_fair.worker.clearing.waiting import Needs, Waiting
 from celery_fair.worker.lanes import ROOM_LIMIT, Lane, make_held
@@ -208,3 +212,14 @@ def test_the_answer_for_one_that_is_gone_is_nobodys(site):
     site.lane.close()
     site.say(waiting, Admit())
     assert site.cleared == []
+
+
+def test_a_queue_of_a_topic_exchange_is_reached_by_its_name_and_no_other_is():
+    app = Celery(set_as_current=False)
+    topic = Queue("long", Exchange("docs", type="topic"), routing_key="docs.#")
+    app.conf.task_queues = [topic, Queue("all", Exchange("news", type="fanout"))]
+    fair = SimpleNamespace(app=app)
+    said = moving._destination(fair, None, Move(None, "long", 0.0))
+    assert (said["exchange"].name, said["routing_key"]) == ("", "long")
+    assert [queue.name for queue in said["declare"]] == ["long"]
+    assert moving._destination(fair, None, Move(None, "all", 0.0))["exchange"].name == "news"
