@@ -42,6 +42,9 @@ IDLE_SECONDS: Final = 1.0
 STALE_SECONDS: Final = LEASE_SECONDS - RENEW_SECONDS
 """After so long without a renewal nothing is begun with a place: it may be another's by now."""
 
+OF_CELERY: Final = frozenset({"celery.chord_unlock", "celery.accumulate", "celery.backend_cleanup"})
+"""Its own work, of which a hook isn't asked: to refuse it would end a chord that nobody refused."""
+
 Uses = Callable[[Kind, str, FairHeader | None], tuple[Sequence[str], int] | None]
 """What a task uses, and how many tokens, by its kind, its name and its header."""
 
@@ -93,6 +96,7 @@ class Clearing:
 
     def _needs(self, kind: Kind, request: Any) -> Needs | None:
         name, asks = request.task.name, kind == BATCH and self.hooking is not None
+        asks = asks and name not in OF_CELERY
         if not asks and (self._uses is None or self._uses(kind, name, None) is None):
             return None  # as most are: their header isn't read for it
         header = FairHeader.read(internals.message_of(request).headers)

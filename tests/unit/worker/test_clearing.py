@@ -522,3 +522,17 @@ def test_a_store_that_fails_in_any_other_way_is_an_outage_too(site, store, caplo
     store.turn = turn
     site.turn()
     assert running(store) == 1  # the first one's end was told in the end
+
+
+# the hook
+
+
+def test_the_hook_is_not_asked_about_celerys_own_work(site):
+    asked: list[Any] = []
+    site.clearing.hooking = SimpleNamespace(
+        ask=lambda waiting: asked.append(waiting.request.task.name),
+        settle=lambda clearing, now: None,
+    )
+    for name in ("celery.chord_unlock", "celery.starmap", "a"):
+        site.give(name, kind=BATCH)
+    assert asked == ["celery.starmap", "a"]
