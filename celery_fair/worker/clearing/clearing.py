@@ -25,6 +25,7 @@ from celery_fair.worker.clearing.waiting import (
     Waiting,
     waiting_of,
 )
+from celery_fair.worker.holding import PERHAPS_SECONDS
 from celery_fair.worker.lanes import Held, Lane
 from celery_fair.worker.outcomes import WITHDRAWN
 from celery_fair.worker.slots import Slot
@@ -306,7 +307,9 @@ class Clearing:
         """
         dispatcher, now = self._dispatcher, monotonic()
         policy = dispatcher.policy
-        busy_before = now - hold_seconds if policy.running >= policy.slots else -math.inf
+        others_have = hold_seconds <= PERHAPS_SECONDS  # else it would come back, and go in circles
+        is_busy = others_have and policy.running >= policy.slots
+        busy_before = now - hold_seconds if is_busy else -math.inf
         for kind, lane in dispatcher.lanes.items():
             if not lane.uncleared:
                 continue

@@ -437,7 +437,10 @@ def test_what_this_worker_has_no_slot_for_goes_back_to_those_who_have(site):
     site.dispatcher.giving_back.uncleared = lambda lane, window, found, before: returned.extend(
         found
     )
-    waiting.received_at -= 2.0
+    waiting.received_at -= 50.0
+    site.clearing.give_back(30.0, 1000.0)  # nobody else has a slot either
+    assert returned == []
+    waiting.received_at += 48.0
     site.clearing.give_back(3.0, 1000.0)
     assert returned == []
     site.clearing.give_back(1.0, 1000.0)
