@@ -13,8 +13,8 @@ class WorkerShards:
     """The shards of one ``Consumer``'s queues, which the app knows by name and declares.
 
     They follow their queue: whoever consumes it, by ``-Q`` or by ``add_consumer``, consumes them
-    too, and whoever cancels it cancels them. A shard may still be named by itself, by ``-Q`` or in
-    order to cancel it.
+    too, and whoever cancels it cancels them. A shard may still be named by itself, by ``-Q``, by
+    ``-X`` or in order to cancel it: beside a queue of which some are named no others are added.
     """
 
     def __init__(self, c: Any) -> None:
@@ -29,6 +29,9 @@ class WorkerShards:
             for name in [name for name in queues.consume_from if is_shard(name)]:
                 if home_of(name) not in queues.consume_from:
                     del queues.consume_from[name]
+        consumed = queues.consume_from
+        named = {home_of(name) for name in consumed if is_shard(name)}.intersection(consumed)
+        self._taken.update(n for n in queues if is_shard(n) and home_of(n) in named)
         for shard in self.missing():
             queues.consume_from[shard.name] = shard
 

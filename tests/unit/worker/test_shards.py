@@ -46,10 +46,22 @@ def test_a_queue_that_is_left_out_takes_its_shards_with_it(c: Any) -> None:
     assert _consumed(c) == {"celery"}
 
 
+def test_a_shard_may_be_left_out_and_stays_so_on_the_next_connection(c: Any) -> None:
+    c.app.amqp.queues.deselect(["celery.batch.shard-01"])
+    shards = WorkerShards(c)
+    for _ in range(2):
+        shards.add_all()
+        assert _consumed(c) == {"celery", "celery.batch", *SHARDS} - {"celery.batch.shard-01"}
+        assert not list(shards.missing())
+
+
 def test_a_shard_may_be_named_by_itself(c: Any) -> None:
     c.app.amqp.queues.select(["celery", "celery.batch.shard-01", "celery.batch.shard-07"])
-    WorkerShards(c).add_all()
+    shards, queues = WorkerShards(c), c.app.amqp.queues
+    shards.add_all()
     assert _consumed(c) == {"celery", "celery.batch.shard-01", "celery.batch.shard-07"}
+    queues.select_add(queues["celery.batch"])
+    assert {shard.name for shard in shards.missing()} == SHARDS - {"celery.batch.shard-01"}
 
 
 def test_shards_go_with_their_queue_and_come_back_with_it(c: Any) -> None:
