@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import Final, NamedTuple
 
 from celery_fair.policy.tenant_rules import Tenant, TenantRules
-from celery_fair.policy.tenants import ALONE, Turn, Turns
+from celery_fair.policy.tenants import ALONE, PATIENCE_SECONDS, Turn, Turns
 
 MOST_OPEN: Final = 256
 """Messages whose start is waited for; of some there is none: they are revoked, or go back."""
@@ -46,6 +46,7 @@ class Heads:
         self._turns = Turns()
         self._heads: dict[str, Head] = {}
         self._number = count()
+        self._ticked_at = -math.inf
         self._open: dict[Turn, None] = {}
         """Of messages that came and whose task has not started, the oldest first."""
         self._started: dict[Turn, Turn] = {}
@@ -83,6 +84,7 @@ class Heads:
         """Charge for what runs on, by the rules of now; a few times a second."""
         self._turns.go_by(rules, ALONE)
         self._turns.tick(now)
+        self._ticked_at = now
 
     def forget_empty(self, length_of: Callable[[str], int | None], read_at: float) -> None:
         """Whoever comes next to a shard that was empty then is anybody."""
@@ -100,14 +102,18 @@ class Heads:
         """The one whose tenant's time is the earliest first; of several who has waited longest.
 
         A shard that has given nothing lately comes before them: whoever is there has had nothing.
-        One whose tenant runs as much as it may comes behind them all.
+        One whose tenant runs as much as it may comes behind them all, but not for ever.
         """
-        latest: dict[Tenant, int] = {}
-        for tenant, number, _ in self._heads.values():
-            if number > latest.get(tenant, -1):
-                latest[tenant] = number
-        time_of = self._turns.time_of
-        places = {t: (is_capped(t), time_of(t), number) for t, number in latest.items()}
+        latest: dict[Tenant, Head] = {}
+        for head in self._heads.values():
+            known = latest.get(head.tenant)
+            if known is None or head.number > known.number:
+                latest[head.tenant] = head
+        time_of, overlooked_at = self._turns.time_of, self._ticked_at - PATIENCE_SECONDS
+        places = {
+            tenant: (head.at > overlooked_at and is_capped(tenant), time_of(tenant), head.number)
+            for tenant, head in latest.items()
+        }
         get = self._heads.get
         found = [
             (UNKNOWN, -1, shard)

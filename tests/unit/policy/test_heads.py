@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from celery_fair.policy.heads import MOST_OPEN, Heads
 from celery_fair.policy.tenant_rules import TenantRules
-from celery_fair.policy.tenants import Turns
+from celery_fair.policy.tenants import PATIENCE_SECONDS, Turns
 
 
 def _ran(heads: Heads, shard: str, tenant: str, seconds: float, at: float) -> None:
@@ -49,6 +49,16 @@ def test_one_at_its_cap_comes_behind_all_others() -> None:
     _ran(heads, "one", "capped", 1.0, 0.0)
     _ran(heads, "two", "other", 9.0, 0.0)
     assert heads.in_order(["one", "two", "three"], "capped".__eq__) == ["three", "two", "one"]
+
+
+def test_one_at_its_cap_is_not_passed_by_for_ever() -> None:
+    heads = Heads()
+    _ran(heads, "one", "capped", 1.0, 0.0)
+    for second in range(60):
+        _ran(heads, "two", "other", 1.0, float(second))
+        heads.tick(TenantRules(), float(second))
+        first = "one" if second >= PATIENCE_SECONDS else "two"
+        assert heads.in_order(["one", "two"], "capped".__eq__)[0] == first
 
 
 def test_without_tenants_shards_take_turns() -> None:
