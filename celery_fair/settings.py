@@ -280,8 +280,8 @@ class FairSettings(BaseModel):
     )
     tenant_weights: dict[str, float] = _setting(
         {},
-        "a dict from tenants (* and ? match) to numbers over 0; with tenant_hash_key from names or "
-        "'*'",
+        "a dict from tenants (* and ? match) to numbers from 0.001 to 1000; with tenant_hash_key "
+        "from names or '*'",
         "for instance {'acme': 3, '*': 1}",
     )
     tenant_max_running: int | None = _setting(
@@ -433,9 +433,12 @@ class FairSettings(BaseModel):
     @field_validator("tenant_weights")
     @classmethod
     def _weights_count(cls, value: dict[str, float], info: ValidationInfo) -> dict[str, float]:
-        """What travels hashed matches no pattern but the one for all."""
+        """What travels hashed matches no pattern but the one for all.
+
+        By a weight of next to nothing clocks would go on so far that seconds are lost in them.
+        """
         hashed = info.data.get("tenant_hash_key") is not None
-        if any(not name or weight <= 0 for name, weight in value.items()) or (
+        if any(not name or not 0.001 <= weight <= 1000 for name, weight in value.items()) or (
             hashed and any(set(name) & set("*?[") for name in value if name != "*")
         ):
             raise ValueError
