@@ -80,8 +80,18 @@ class Heads:
         if found is not None:
             self._turns.end(found, seconds)
 
-    def tick(self, rules: TenantRules, now: float) -> None:
-        """Charge for what runs on, by the rules of now; a few times a second."""
+    def tick(
+        self,
+        rules: TenantRules,
+        now: float,
+        is_capped: Callable[[Tenant], bool] = lambda tenant: False,
+    ) -> None:
+        """Charge for what runs on, by the rules of now; a few times a second.
+
+        Who is at its cap isn't in line: whoever comes would begin where that one has stayed.
+        """
+        for tenant in {head.tenant for head in self._heads.values()}:
+            (self._turns.leave if is_capped(tenant) else self._turns.join)(tenant)
         self._turns.go_by(rules, ALONE)
         self._turns.tick(now)
         self._ticked_at = now
@@ -115,11 +125,11 @@ class Heads:
             for tenant, head in latest.items()
         }
         get = self._heads.get
-        found = [
+        order = [
             (UNKNOWN, -1, shard)
-            if (head := get(shard)) is None
-            else (places[head.tenant], head.number, shard)
+            if (found := get(shard)) is None
+            else (places[found.tenant], found.number, shard)
             for shard in shards
         ]
-        found.sort(key=_BEFORE_NAME)  # those of whom nothing is known stay as they came
-        return [shard for _, _, shard in found]
+        order.sort(key=_BEFORE_NAME)  # those of whom nothing is known stay as they came
+        return [shard for _, _, shard in order]

@@ -281,10 +281,10 @@ class Scheduler:
             lane.doubtful = bool(ready)
             if ready == 0:
                 lane.empty_at = now
-        for heads in self.puller.heads.values():
+        for kind, heads in self.puller.heads.items():
             sensor = self.measuring.sensor
             heads.forget_empty((sensor.ready or {}).get, sensor.read_at)
-            heads.tick(self.dispatcher.tenants.rules, now)
+            heads.tick(self.dispatcher.tenants.rules, now, self.lanes[kind].is_capped)
         # Who listens has yet to learn whether batch is paused, and fails nothing for having waited.
         told = {kind: lane for kind, lane in self.lanes.items() if self._may_probe(kind)}
         self.dispatcher.probing.look(told, now)

@@ -61,6 +61,19 @@ def test_one_at_its_cap_is_not_passed_by_for_ever() -> None:
         assert heads.in_order(["one", "two"], "capped".__eq__)[0] == first
 
 
+def test_whoever_comes_back_gains_nothing_by_one_who_stands_at_its_cap() -> None:
+    heads = Heads()
+    _ran(heads, "one", "capped", 1.0, 0.0)
+    _ran(heads, "three", "back", 1.0, 0.0)
+    heads.forget_empty({"three": 0}.get, 0.5)
+    for second in range(1, 100):
+        _ran(heads, "two", "other", 1.0, float(second))
+        heads.tick(TenantRules(), float(second), "capped".__eq__)
+    for _ in range(5):
+        _ran(heads, "three", "back", 1.0, 100.0)
+    assert heads.in_order(["two", "three"]) == ["two", "three"]
+
+
 def test_without_tenants_shards_take_turns() -> None:
     heads, asked = Heads(), []
     for _ in range(6):
