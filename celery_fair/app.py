@@ -238,6 +238,7 @@ class Fair(HintsMixin, JobsMixin, YieldingMixin, ResourcesMixin):
     def adopt(self, settings: FairSettings) -> None:
         """Go by these from now on, in this process: a worker's, in which some were set live."""
         self._settings = settings
+        self.resources.follow()
 
     @property
     def _lane_map(self) -> Lanes:

@@ -44,8 +44,7 @@ class RedisStore:
     ) -> None:
         self._state = state
         self._waiting = waiting
-        self._rules = rules
-        self._sent = json.dumps({name: _sent(rule) for name, rule in rules.items()})
+        self.go_by(rules)
         self._now = now
         self._token = uuid()
         self._number = 0
@@ -61,6 +60,11 @@ class RedisStore:
             State.of(fair, asks="resources", without=WITHOUT, patience_seconds=patience),
             rules,
         )
+
+    def go_by(self, rules: Mapping[str, Resource]) -> None:
+        """Have the next call go by these."""
+        self._rules = rules
+        self._sent = json.dumps({name: _sent(rule) for name, rule in rules.items()})
 
     def disconnect(self) -> None:
         """Let go of the connections; the next call makes others."""

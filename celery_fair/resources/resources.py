@@ -25,6 +25,7 @@ class Resources:
         self._using: Using | None = None
         self._store: ResourceStore | None = None
         self._let_go: Callable[[], None] = _nothing
+        self._go_by: Callable[[Mapping[str, Resource]], None] = _ignore
         self.charging = Charging(fair)
 
     @property
@@ -46,7 +47,7 @@ class Resources:
             from celery_fair.resources.redis_store import RedisStore
 
             store = RedisStore.of(self.fair, self.rules)
-            self._store, self._let_go = store, store.disconnect
+            self._store, self._let_go, self._go_by = store, store.disconnect, store.go_by
         return self._store
 
     @property
@@ -68,12 +69,22 @@ class Resources:
         """Raise `SettingsError` for what tasks or settings name, and that there is not."""
         self.using.check(self.fair.app.tasks, self.rules)
 
+    def follow(self) -> None:
+        """Go by what was set live: ``batch_share``, a part of each rule."""
+        if self._rules:
+            self._rules = rules_of(self.fair.settings)
+            self._go_by(self._rules)
+
     def close(self) -> None:
         """Let go of the store; the next call reads the settings anew."""
         self._rules = self._using = self._store = None
         self._let_go()
-        self._let_go = _nothing
+        self._let_go, self._go_by = _nothing, _ignore
 
 
 def _nothing() -> None:
     """There is nothing to let go of."""
+
+
+def _ignore(rules: Mapping[str, Resource]) -> None:
+    """Nobody goes by them yet."""
