@@ -17,6 +17,11 @@ from celery_fair.resources.store import RENEW_SECONDS, Short
 FIRST_MEAN_SECONDS: Final = 1.0
 """How long a batch task is thought to hold a place before any has given one back."""
 
+OWED_SECONDS: Final = 60.0
+"""Batch needn't be owed more of a place than that: one task of a day would else make it wait for
+hours. What long ones take beyond what was owed is owed by batch then, and waited off.
+"""
+
 MEAN_WEIGHT: Final = 0.2
 FORGET_SECONDS: Final = 5.0
 """What batch is owed fades in this time once it doesn't wait any more."""
@@ -116,7 +121,7 @@ class Shared:
         if self.pace.is_shut(self.spent_at):
             return False
         if rule.max_running is not None and (
-            self.owed[0] < self.mean_seconds
+            self.owed[0] < min(self.mean_seconds, OWED_SECONDS)
             or self.running[BATCH] + draft.batch >= self._ceiling(rule)
         ):
             return False

@@ -33,6 +33,7 @@ _CONSTANTS: Final = {
     "PATIENT": walk.PATIENT_SECONDS,
     "GRANTED": walk.MOST_GRANTED,
     "ASIDE": walk.MOST_SET_ASIDE,
+    "OWED": shared.OWED_SECONDS,
     "DEBT": shared.DEBT_SECONDS,
     "DECREASE": aimd.DECREASE,
     "INCREASE": aimd.INCREASE_PER_SECOND,

@@ -20,7 +20,7 @@ local function owes(name, tokens)
   local one, draft, needs = get(name), draft_of(name), {1, tokens}
   if one.spent < one.shut_until then return false end
   if one.rule.places
-     and (one.o_places < mean_of(one) or one.batch + draft.batch >= ceiling(one)) then
+     and (one.o_places < min(mean_of(one), C.OWED) or one.batch + draft.batch >= ceiling(one)) then
     return false
   end
   for place, budget in ipairs(BUDGETS) do

@@ -250,6 +250,23 @@ def test_batch_gets_its_share_of_places_that_interactive_always_wants(places: in
     assert sum(had.values()) >= 0.99 * 400.0 * places
 
 
+def test_one_task_of_a_day_doesnt_make_batch_wait_for_hours() -> None:
+    world = World(Resource("r", 5, batch_share=0.2))
+    world.store._get("r")[1].mean = 86_400.0
+    held = [quick(str(n)) for n in range(5)]
+    world.granted("a", *held)
+    began = world.now
+    while world.now - began < 200.0:
+        world.now += 1.0
+        wants = [quick(f"q{world.now}"), bulk("b")]
+        first = held.pop(0)
+        turn = world.turn("a", wants, held, [first.lease])
+        if "b" in turn.granted:
+            break
+        held.append(wants[0])
+    assert 55.0 <= world.now - began <= 70.0
+
+
 def test_batch_gets_its_share_of_tokens_that_interactive_always_wants() -> None:
     world = World(Resource("r", None, None, 6000.0, interactive_reserve=0.5, batch_share=0.2))
     numbers = iter(range(10**6))
