@@ -114,6 +114,21 @@ def test_a_child_keeps_its_place_while_its_worker_stands_still(broker, app, star
     assert journal.finished()[0] == "long"
 
 
+@pytest.mark.brokers("redis")
+@pytest.mark.timeout(120)
+def test_a_busy_worker_keeps_nothing_that_another_has_slots_for(broker, app, start, journal):
+    """The store has places enough; yet as it begins it lets all wait, and they are pulled."""
+    env = {"RESOURCES": '{"openai": {"max_running": 3}}'}
+    busy = start(1, pool="threads", slots=1, env=env)
+    labels = [f"short {number}" for number in range(6)]
+    for label, seconds in (("long", 600.0), *((label, 0.0) for label in labels)):
+        call(app, label, seconds)
+    journal.wait_started("long")
+    assert ask(app, busy.hostname)["clearing"]["waiting"]["interactive"] > 0
+    start(2, pool="threads", slots=1, env=env)
+    journal.wait_finished(*labels)
+
+
 def places(app, worker) -> int:
     return ask(app, worker.hostname)["clearing"]["places"].get("openai", 0)
 
