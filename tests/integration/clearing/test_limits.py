@@ -125,8 +125,9 @@ def test_a_busy_worker_keeps_nothing_that_another_has_slots_for(broker, app, sta
         call(app, label, seconds)
     journal.wait_started("long")
     assert ask(app, busy.hostname)["clearing"]["waiting"]["interactive"] > 0
-    start(2, pool="threads", slots=1, env=env)
+    other = start(2, pool="threads", slots=1, env=env)
     journal.wait_finished(*labels)
+    wait_until(lambda: places(app, other) == 0, "its places to be back")
 
 
 def places(app, worker) -> int:
@@ -134,8 +135,8 @@ def places(app, worker) -> int:
 
 
 @pytest.mark.brokers("redis")
-@pytest.mark.parametrize("pool", ["threads", "gevent", "solo"])
-def test_every_pool_gives_its_places_back(broker, app, start, journal, pool):
+@pytest.mark.parametrize("pool", ["gevent", "solo"])
+def test_other_pools_give_their_places_back(broker, app, start, journal, pool):
     worker = start(1, pool=pool, slots=3)
     labels = [f"short {number}" for number in range(6)]
     for label in labels:
