@@ -65,6 +65,7 @@ def test_a_task_that_was_dropped_before_its_pool_began_has_used_nothing():
 
 def test_of_what_had_run_out_only_what_runs_is_kept():
     held = places(1, 2)
+    assert held.claim("w1/1")
     held.begin("w1/1", slot())
     assert held.lose(["w1/1", "w1/2", "w1/3"]) == 1
     assert held.report() == ([want(1)], [Ended("w1/2", False)])
