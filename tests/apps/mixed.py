@@ -71,4 +71,9 @@ def add_tasks(app: Celery) -> None:
                     raise self.retry(countdown=countdown)
 
 
+def calm() -> float:
+    """A load probe of an engine that has little to do."""
+    return 0.1
+
+
 app = make_app(Broker.from_environ(os.environ)) if "BROKER" in os.environ else None

@@ -269,15 +269,22 @@ NOTHING = ("celery_fair_dropped_total", "celery_fair_exporter_workers_lost_total
 
 def test_every_panel_of_the_dashboard_has_data(start_worker, start_prometheus, app, journal):
     port = free_port()
-    # Both kinds wait for two slots: the gate protects, batch is owed its share, tasks fail.
-    start_worker(APP, pool="threads", concurrency=2, env=served_at(port))
+    # Both kinds wait for two slots: the gate protects, batch is owed its share, tasks fail; and
+    # batch waits for the one place of a resource too.
+    resources = {"model": {"max_running": 1, "requests_per_minute": 6e4, "tokens_per_minute": 6e4}}
+    shared = {
+        "CELERY_FAIR__RESOURCES": json.dumps(resources),
+        "CELERY_FAIR__USES": json.dumps({"b.sleep": "model"}),
+        "CELERY_FAIR__LOAD_PROBE": "tests.apps.mixed:calm",
+    }
+    start_worker(APP, pool="threads", concurrency=2, env=served_at(port, **shared))
     prometheus = start_prometheus(port)
     app.send_task("i.sleep", kwargs={"no_such": 1})  # fails
     app.tasks["b.sleep"].delay("first")
     first = 'celery_fair_task_finished_total{task="b.sleep", outcome="succeeded"} == 1'
     wait_until(lambda: prometheus.ask(first), "a scrape before the load, or it is no rise")
     for number in range(40):
-        app.tasks["b.sleep"].delay(f"b{number}", 0.2)
+        app.tasks["b.sleep"].delay(f"b{number}", 0.4)
         app.tasks["i.sleep"].delay(f"i{number}", 0.05)
         app.send_task("i.sleep", kwargs={"no_such": 1})
     board = json.loads((ROOT / "grafana" / "dashboard.json").read_text(encoding="utf-8"))
