@@ -7,6 +7,7 @@ import contextlib
 import psutil
 import pytest
 
+from tests.apps.mixed import INTERACTIVE_QUEUE
 from tests.brokers.waiting import wait_until
 
 LONG_SECONDS = 25.0
@@ -70,6 +71,8 @@ def test_what_was_held_when_the_connection_was_lost_runs_once(site, naive):
     away.touch()
     site.cut(worker)
     worker.wait_for_log("Connection to broker lost", LONG_SECONDS)
+    # Else what runs might end, and be acknowledged, before Celery gives it back.
+    wait_until(lambda: site.ready(INTERACTIVE_QUEUE) == 4, "all to be back at the broker")
     site.release()
     site.journal.wait_finished("running")
     if naive:
