@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import signal
 import time
 from collections.abc import Callable
 
@@ -176,6 +177,30 @@ def _mode(site: Site, worker: WorkerProcess, fault: Fault) -> list[Step]:
     return [enforce_again]
 
 
+def _freeze(site: Site, worker: WorkerProcess, fault: Fault) -> list[Step]:
+    """Its main process stands still, for less than a lease; prefork's children go on."""
+    pid = worker.pid
+    worker.send_signal(signal.SIGSTOP)
+
+    def thaw() -> bool:
+        if worker.pid == pid and worker.running:
+            worker.send_signal(signal.SIGCONT)
+        return True
+
+    return [thaw]
+
+
+def _clock(site: Site, worker: WorkerProcess, fault: Fault) -> list[Step]:
+    """The clock of what the workers share jumps, for all of them at once, and jumps back."""
+    site.clock.write_text(fault.how)
+
+    def jump_back() -> bool:
+        site.clock.write_text("0")
+        return True
+
+    return [jump_back]
+
+
 def command(site: Site, worker: WorkerProcess, name: str, **arguments: object) -> Step:
     """Have a worker do something, if it is the one that was told the contrary."""
     pid = worker.pid
@@ -199,4 +224,6 @@ FAULTS: dict[str, Callable[[Site, WorkerProcess, Fault], list[Step]]] = {
     "pause": _pause,
     "resize": _resize,
     "mode": _mode,
+    "freeze": _freeze,
+    "clock": _clock,
 }

@@ -161,8 +161,10 @@ FAULTS = {
     "pause": 12,
     "resize": 9,
     "mode": 10,
+    "freeze": 8,
+    "clock": 6,
 }
-LASTING = ("gate", "kill_worker", "mode", "move", "pause", "resize")
+LASTING = ("clock", "freeze", "gate", "kill_worker", "mode", "move", "pause", "resize")
 
 
 def _names(random: Random, number: int, broker: str, pool: str) -> list[str]:
@@ -195,6 +197,7 @@ def _hows(name: str, broker: str, pool: str) -> tuple[str, ...]:
         "pause": ("celery", "celery.batch", "moving"),
         "resize": ("grow", "shrink"),
         "mode": ("observe",),
+        "clock": ("3600", "-3600"),
     }.get(name, ("",))
 
 

@@ -42,6 +42,8 @@ class Site:
         self.plan = plan
         self.folder = folder
         self.journal = Journal(folder / "journal.jsonl")
+        self.clock = folder / "clock"
+        """By how many seconds the clock of what the workers share is off; all of them read it."""
         self.troubles: list[Trouble] = []
         self.stopping: set[WorkerProcess] = set()
         """Asked to stop; a second signal would have them stop at once."""
@@ -84,12 +86,14 @@ class Site:
                 VARIABLE: str(self.journal.path),
                 chaotic.WORKER: hostname,
                 chaotic.STOCK: "1" if stock else "",
+                chaotic.CLOCK: str(self.clock),
                 "NAIVE": naive,
                 "CHAOS_HEARTBEAT": "0" if self.plan.pool in GREEN else "120",
             },
         )
 
     def start(self) -> None:
+        self.clock.write_text("0")
         self.results.start()
         self.server.start()
         for worker in self.workers:
