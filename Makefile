@@ -33,8 +33,10 @@ lint: $(VENV)/.has-test
 unit: $(VENV)/.has-test tools
 	$(PYTEST) -n logical tests/unit
 
-# Three files at a time: they mostly wait. Each has servers of its own.
+# Three files at a time: they mostly wait. Each has servers of its own. Compiled before: where
+# PYTHONDONTWRITEBYTECODE is set, each worker that they start would do it for itself.
 integration: $(VENV)/.has-test servers tools
+	$(RUN) compileall -q celery_fair tests example_project
 	$(PYTEST) -n 3 --dist loadfile $(wildcard tests/integration tests/acceptance)
 
 .PHONY: oldest versions
