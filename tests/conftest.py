@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
 import psutil
 import pytest
+from celery import _state
 
 pytest_plugins = [
     "tests.brokers.fixtures",
@@ -68,6 +70,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(TIERS[tier])
             if tier != "unit":
                 item.add_marker(pytest.mark.filterwarnings(LEFT_OPEN))
+
+
+@pytest.fixture(autouse=True)
+def tasks_of_its_own() -> Iterator[None]:
+    """Keep what a test adds out of the apps of the next: Celery gives a task to all that come."""
+    before = set(_state._on_app_finalizers)
+    yield
+    _state._on_app_finalizers.intersection_update(before)
 
 
 @pytest.hookimpl(trylast=True)
