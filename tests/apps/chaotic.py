@@ -355,6 +355,8 @@ def _busy(consumer):
         "scheduled in lanes": sum(lane.scheduled for lane in lanes),
         "unacknowledged": sum(len(getattr(window, "_unacked", ())) for window in windows),
         "audited": dispatcher.slots.audited,
+        "places": len(dispatcher.clearing.places),
+        "waiting for places": sum(len(lane.uncleared) for lane in lanes),
         "lanes shut": sum(map(_is_shut, windows)),
     }
 

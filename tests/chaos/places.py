@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from math import inf
 from typing import NamedTuple
 
-from celery_fair.resources.store import LEASE_SECONDS
+from celery_fair.errors import StateAway
+from celery_fair.resources.store import LEASE_SECONDS, ResourceStore
 from tests.apps.chaotic import PLACES
 from tests.chaos.account import DEATHS, ENDS, GRACE_SECONDS, Trouble
 from tests.nodes.journal import Entry
@@ -43,6 +46,24 @@ def most_at_once(entries: Sequence[Entry], troubles: Sequence[Trouble]) -> int:
     """How many had a place at the same time at the most."""
     uses = list(_uses(entries, troubles))
     return max((sum(o.began <= u.began < o.ended for o in uses) for u in uses), default=0)
+
+
+def leaked(store: ResourceStore) -> Iterator[str]:
+    """Complain of places that the store still thinks taken, or wanted, after all have ended.
+
+    What died with a worker comes back as its lease ends.
+    """
+    found: list[str] = ["resources: nobody can be asked"]
+    end = time.monotonic() + AWAY_SECONDS
+    while found and time.monotonic() < end:
+        with suppress(StateAway):
+            found = [
+                f"{view.name}: {dict(view.running)} run and {dict(view.waiting)} wait, at rest"
+                for view in store.views()
+                if any(view.running.values()) or any(view.waiting.values())
+            ]
+        time.sleep(0.2)
+    yield from found
 
 
 def _uses(entries: Sequence[Entry], troubles: Iterable[Trouble]) -> Iterator[Use]:

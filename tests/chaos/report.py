@@ -27,6 +27,7 @@ def text(outcome: Outcome) -> str:
     lines = [
         f"{name}: {outcome.account.line()}",
         f"{name}: {outcome.job}",
+        f"{name}: {outcome.most_places} tasks at most had a place at once",
         f"{name}: {outcome.struck} faults in {outcome.seconds:.0f} s",
         *(f"{name}: at rest, {worker}" for worker in outcome.grown),
         *(f"{name}: {failure}" for failure in failures(outcome)[:TOLD]),

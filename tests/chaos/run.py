@@ -11,12 +11,13 @@ from typing import Any
 
 from celery import chord, group
 
+from celery_fair import Fair
 from tests.apps.chaotic import MOVING_QUEUE
 from tests.chaos import replay
 from tests.chaos.account import Account, Key, Trouble, settle
 from tests.chaos.faults import Step, strike
 from tests.chaos.job import JobRun
-from tests.chaos.places import above_limit
+from tests.chaos.places import above_limit, leaked, most_at_once
 from tests.chaos.plan import Call, Plan
 from tests.chaos.progress import Progress
 from tests.chaos.resting import Probe, complaints, grown, wait_rest
@@ -49,6 +50,7 @@ class Outcome:
     seconds: float
     struck: int
     job: str
+    most_places: int
 
 
 @dataclass
@@ -102,6 +104,7 @@ class Chaos:
             time.monotonic() - begun,
             self._struck,
             self.job.line(self.site.journal.entries()),
+            most_at_once(self.site.journal.entries(), self.site.troubles),
         )
 
     # --- the run
@@ -194,6 +197,8 @@ class Chaos:
                 after = wait_rest(self.site, worker, probe, outages)
                 self._complaints += complaints(worker.hostname, probe, after, outages)
                 self._grown.append(grown(worker.hostname, probe, after))
+        if not self.stock:
+            self._complaints += leaked(Fair.of(self.site.app).resources.store)
 
     def _wait_quiet(self) -> None:
         """Until nothing is open, or nothing has ended for so long that nothing will."""
