@@ -12,6 +12,7 @@ import functools
 import gc
 import os
 import socket
+import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -322,7 +323,7 @@ def chaos_probe(state, **_):
         "busy": _busy(consumer),
         "kept": {
             **_descriptors(consumer.app),
-            "threads": psutil.Process().num_threads(),
+            "threads": psutil.Process().num_threads() - _pool_threads(),
             "channels": len(consumer.connection.connection.channels),
             **_callbacks(consumer),
             **_objects(),
@@ -331,6 +332,11 @@ def chaos_probe(state, **_):
         "restarts": consumer.restart_count,
         "is_green": bool(consumer.pool.is_green),
     }
+
+
+def _pool_threads():
+    """Those of the pool of threads, which begins each only when the others have work."""
+    return sum(one.name.startswith("ThreadPoolExecutor") for one in threading.enumerate())
 
 
 def _busy(consumer):
