@@ -127,6 +127,24 @@ def redis_by_backend(backend: Any, timeout_seconds: float, at_once: int) -> Conn
     return Connected(_client(pool), prefix, pool.disconnect)
 
 
+def follow_sentinel(client: Any) -> bool:
+    """Have the pool of a client ask Sentinel for the master, and leave any other; whether it could.
+
+    redis-py asks as it connects. A connection to a master that Sentinel has replaced stays, and is
+    served, until that one is told: after some ten seconds, if it was replaced on demand. True where
+    there is no Sentinel.
+    """
+    from redis.exceptions import RedisError
+
+    ask = getattr(client.connection_pool, "get_master_address", None)
+    try:
+        if ask is not None:
+            ask()
+    except (RedisError, OSError):
+        return False
+    return True
+
+
 def _patience(at_once: int) -> dict[str, Any]:
     """Room for all calls that may be under way, whatever the team has set for its own use."""
     return {"retry_on_timeout": False, "max_connections": at_once + 2}

@@ -45,6 +45,12 @@ WITHOUT_REQUESTS: Final = "nothing is deduplicated, and everything runs"
 SILENT_SECONDS = 30.0
 """No second warning within this time: a Redis that half works would fill the log."""
 
+FOLLOW_SECONDS: Final = 2.0
+UNASKED_SECONDS: Final = 15.0
+"""How soon Sentinel is asked again which Redis is the master, and how soon if none has answered: to
+wait for several that don't takes longer than a call may.
+"""
+
 NOT_NOW: Final = frozenset({
     "OutOfMemoryError", "ReadOnlyError", "MasterDownError", "NoPermissionError", "ClusterDownError",
     "TryAgainError", "OOM", "READONLY", "MASTERDOWN", "NOPERM", "CLUSTERDOWN", "TRYAGAIN", "BUSY",
@@ -93,6 +99,7 @@ class State:
         self.failures = 0
         """Calls that failed; those left out since are not among them."""
         self._away_until = 0.0
+        self._follow_at = 0.0
         self._warned_at = -SILENT_SECONDS
         self._warned = False
         self._connected: Connected | None = None
@@ -141,6 +148,17 @@ class State:
         return bool(
             self._asked(lambda client, prefix: client.blpop([prefix + key], seconds), insist=True)
         )
+
+    def follow(self) -> None:
+        """Leave a master that Sentinel has replaced, though it goes on serving; looks now and then.
+
+        Of two that serve, each would give out all that there is. For one thread.
+        """
+        now, connected = monotonic(), self._connected
+        if connected is None or now < self._follow_at or self._pid != os.getpid():
+            return
+        asked = internals.follow_sentinel(connected.client)
+        self._follow_at = now + (FOLLOW_SECONDS if asked else UNASKED_SECONDS)
 
     def _asked(self, ask: Callable[[Any, str], Any], insist: bool) -> Any:
         now = monotonic()

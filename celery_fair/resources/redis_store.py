@@ -85,6 +85,7 @@ class RedisStore:
         }
         unknown = {name for want in wants for name in want.uses} - self._rules.keys()
         self._number += 1
+        self._state.follow()
         granted, lost, waits = self._ask(
             scripts.TURN, worker, self._token, self._number, json.dumps(said), unknown=unknown
         )
@@ -92,6 +93,7 @@ class RedisStore:
 
     def woken(self, worker: str, seconds: float) -> bool:
         bounded = min(seconds, LONGEST_WAIT_SECONDS)
+        self._waiting.follow()
         return self._waiting.pop(f"_celery_fair.resources.wake.{worker}", bounded)
 
     def leave(self, worker: str) -> None:

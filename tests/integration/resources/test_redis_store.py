@@ -11,13 +11,15 @@ import pytest
 import redis
 from celery import Celery
 
-from celery_fair import Fair
+from celery_fair import Fair, state
 from celery_fair.errors import StateAway
 from celery_fair.resources.redis_store import RedisStore
 from celery_fair.resources.rules import Resource
 from celery_fair.resources.store import Ended, ResourceStore, Short, Turn, Want
 from celery_fair.resources.walk import MOST_GRANTED
 from tests.brokers.redis import RedisServer
+from tests.brokers.sentinel import MASTER, Sentinel
+from tests.brokers.waiting import wait_until
 from tests.resources.machine import RULES, ResourceMachine
 from tests.resources.walk import walk
 
@@ -30,8 +32,9 @@ ONE, TWO = (Want(name, "interactive", ("r",)) for name in ("1", "2"))
 def make() -> Iterator[Make]:
     fairs, stores = [], []
 
-    def make(url: str, rules: Any = None, now: Any = None) -> RedisStore:
+    def make(url: str, rules: Any = None, now: Any = None, options: Any = None) -> RedisStore:
         app = Celery("shop", broker=url, set_as_current=False)
+        app.conf.broker_transport_options = options or {}
         fairs.append(Fair(app))
         stores.append(RedisStore.of(fairs[-1], rules or {"r": Resource("r", 1)}))
         stores[-1]._now = now
@@ -175,6 +178,34 @@ def test_a_copy_that_is_older_than_what_a_worker_has_seen_is_noticed_without_a_r
         store.turn("a", [], [], [])
         client.hset("_celery_fair.resources", "step", before)
     assert shorts(store.turn("a", [ONE], [], [])) == {"1": Short.STARTING}
+
+
+def test_a_master_that_sentinel_has_replaced_is_left_while_it_still_serves(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For some ten seconds both would give out all places, each to those who ask it."""
+    monkeypatch.setattr(state, "FOLLOW_SECONDS", 0.0)
+    servers = [RedisServer(tmp_path, config={"repl-diskless-sync-delay": "0"}, name="old").start()]
+    try:
+        old = servers[0]
+        of_old = {"replicaof": f"127.0.0.1 {old.port}"}
+        servers.append(RedisServer(tmp_path, config=of_old, name="new").start())
+        with old.client() as client:  # else Sentinel looks again in ten seconds
+            wait_until(lambda: client.info("replication")["connected_slaves"], "the replica")
+        servers.append(Sentinel(tmp_path, old.port).start())
+        sentinel = servers[2]
+        store = make(sentinel.url, options={"master_name": MASTER})
+        store.turn("a", [], [ONE], [])
+        with redis.Redis(port=sentinel.port) as client:
+            client.execute_command("SENTINEL", "FAILOVER", MASTER)
+        wait_until(lambda: sentinel.state()["port"] != old.port, "another master")
+        assert store.turn("a", [TWO], [ONE], []).waits["2"].short == Short.STARTING
+        with servers[1].client() as new, old.client() as client:
+            assert new.hget("_celery_fair.resources", "run") == new.info("server")["run_id"]
+            assert client.info("replication")["role"] == "master"  # and would have answered
+    finally:
+        for server in servers:
+            server.close()
 
 
 def test_a_redis_that_is_full_still_gives_places_and_takes_them_back(
