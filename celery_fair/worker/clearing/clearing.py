@@ -306,9 +306,8 @@ class Clearing:
         And what others have slots for, while there is none here.
         """
         dispatcher, now = self._dispatcher, monotonic()
-        policy = dispatcher.policy
         others_have = hold_seconds <= PERHAPS_SECONDS  # else it would come back, and go in circles
-        is_busy = others_have and policy.running >= policy.slots
+        is_busy = others_have and self._has_been_busy(hold_seconds, now)
         busy_before = now - hold_seconds if is_busy else -math.inf
         for kind, lane in dispatcher.lanes.items():
             if not lane.uncleared:
@@ -325,6 +324,17 @@ class Clearing:
                 ]
             window = dispatcher.windows[kind]
             dispatcher.giving_back.uncleared(lane, window, found, now - longest_seconds)
+
+    def _has_been_busy(self, seconds: float, now: float) -> bool:
+        """Whether all slots are taken, and none of them by what has just begun.
+
+        Else a worker of one slot would give all back with each short task; those who took it would
+        do the same with the next, and have no time for anything else.
+        """
+        policy, slots = self._dispatcher.policy, self._dispatcher.slots
+        if policy.running < policy.slots:
+            return False
+        return all(now - slot.started_at >= seconds for slot in slots)
 
     def _is_in_vain(self, waiting: Waiting, now: float) -> bool:
         """Whether only another worker may run it: in an outage this one may have no part."""

@@ -441,10 +441,17 @@ def test_what_this_worker_has_no_slot_for_goes_back_to_those_who_have(site):
     site.clearing.give_back(30.0, 1000.0)  # nobody else has a slot either
     assert returned == []
     waiting.received_at += 48.0
+    for request in site.ran:
+        request.fair_slot.started_at -= 10.0
     site.clearing.give_back(3.0, 1000.0)
     assert returned == []
     site.clearing.give_back(1.0, 1000.0)
     assert returned == [waiting]
+    returned.clear()
+    site.ran[0].fair_slot.started_at = monotonic()  # its last task was short, and so may this be
+    site.clearing.give_back(1.0, 1000.0)
+    assert returned == []
+    site.ran[0].fair_slot.started_at -= 10.0
     site.end(site.ran[0])
     returned.clear()
     site.clearing.give_back(1.0, 1000.0)
