@@ -21,8 +21,10 @@ from celery_fair.worker.fleet import (
 if TYPE_CHECKING:
     from celery_fair.app import Fair
 
-ASK_SECONDS = 2.0
+ASK_SECONDS = 0.5
 """A fleet's words are read this often at the most, and less often where there are many."""
+HEARD_SECONDS = 2.0
+"""A word may be so late and still in time, whoever reads."""
 WORDS_A_SECOND = 100
 SQUARES_A_SECOND = 10_000
 MOST_QUEUES = 10
@@ -56,7 +58,8 @@ class Workers:
     @property
     def _patience(self) -> float:
         # The words of a large fleet come less often: as `worker.fleet` has it.
-        return LOST_AFTER * max(self._every, len(self._words) ** 2 / SQUARES_A_SECOND)
+        said_every = len(self._words) ** 2 / SQUARES_A_SECOND
+        return LOST_AFTER * max(HEARD_SECONDS, self._every, said_every)
 
     def is_time_to_ask(self, now: float) -> bool:
         """Whether the words that a broker keeps should be read again."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import random
 from collections.abc import Callable, Iterable, Mapping
 from time import monotonic
@@ -28,6 +29,10 @@ LOOK_SECONDS = 0.25
 """How often to add up the fleet, at the most."""
 JOIN_SECONDS = 2.0
 """How long a worker that has just started waits for the words of others before it runs batch."""
+NEWS = 8
+"""So many more or fewer that wait for a place are worth a word before its time."""
+NEWS_SECONDS = 0.25
+"""How soon after the last word; once between two that come in time, and not in a large fleet."""
 ALONE_SECONDS = 10.0
 """After how long without any view to say so."""
 
@@ -56,6 +61,8 @@ class Measuring:
         self._on_round_trip = on_round_trip
         self._connected_at: float | None = None
         self._say_at: float | None = None
+        self._news_after = math.inf
+        self._told = 0
         self._looked_at = 0.0
         self._expected = self._failures = 0
         self._forget_seconds = FORGOTTEN_SECONDS * random.uniform(1.0, 2.0)
@@ -106,7 +113,8 @@ class Measuring:
         if self.sensor.failures != self._failures:
             self._failures, self._say_at = self.sensor.failures, None
         joining = self._say_at is None
-        speak = self._say_at is None or now >= self._say_at
+        in_time = self._say_at is None or now >= self._say_at
+        speak = in_time or self._has_news(now)
         stale = now - self.sensor.read_at >= IDLE_READ_SECONDS
         urgent = not interactive_empty
         if not (speak or urgent or (stale and not batch_empty)):
@@ -115,6 +123,8 @@ class Measuring:
         asked = self.sensor.tick(queues, now, urgent=urgent, member=member)
         if asked and speak and not joining:
             self._say_at = now + self.fleet.say_seconds * random.uniform(0.8, 1.2)
+            self._told = self._uncleared()
+            self._news_after = now + NEWS_SECONDS if in_time else math.inf
 
     def count(self, queues: Iterable[str], now: float) -> int | None:
         """Messages ready in these queues, or ``None`` if unknown."""
@@ -124,6 +134,17 @@ class Measuring:
         """Leave the fleet, and the broker."""
         self.sensor.leave(self.fleet.name)
         self.sensor.close()
+
+    def _has_news(self, now: float) -> bool:
+        """Whether publishers are to hear at once of what has left the broker, and waits here."""
+        if self.uncleared is None or now < self._news_after:
+            return False
+        if self.fleet.say_seconds > SAY_SECONDS:
+            return False
+        return abs(self._uncleared() - self._told) >= max(NEWS, self._told // 4)
+
+    def _uncleared(self) -> int:
+        return 0 if self.uncleared is None else sum(self.uncleared().values())
 
     def _word(self, serves: list[str]) -> tuple[str, str]:
         me = self._policy.member(self.fleet.name)

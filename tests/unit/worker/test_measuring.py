@@ -10,10 +10,17 @@ from types import SimpleNamespace
 import pytest
 
 from celery_fair.policy import BATCH, Policy, PolicySettings
+from celery_fair.policy.kinds import KINDS
 from celery_fair.worker import measuring as module
 from celery_fair.worker.fleet import LOST_AFTER, MEMBERS_A_SECOND, Fleet, digest
 from celery_fair.worker.links import Answer
-from celery_fair.worker.measuring import ALONE_SECONDS, JOIN_SECONDS, Measuring
+from celery_fair.worker.measuring import (
+    ALONE_SECONDS,
+    JOIN_SECONDS,
+    NEWS,
+    NEWS_SECONDS,
+    Measuring,
+)
 
 QUEUES = ["celery", "celery.batch"]
 
@@ -102,6 +109,26 @@ def test_in_a_large_fleet_it_speaks_some_time_within_its_round(place):
     assert len(place.sensor.words) == 1
     place.tick(4.0)
     assert len(place.sensor.words) == 2
+
+
+def test_what_waits_here_for_a_place_is_told_before_its_time_but_once(place, monkeypatch):
+    """Publishers miss what has left the broker until it is told."""
+    monkeypatch.setattr(random, "uniform", lambda least, most: most)
+    waiting = dict.fromkeys(KINDS, 0)
+    place.measuring.uncleared = lambda: waiting
+    in_a_fleet(place)
+    place.tick(2.0)
+    said = len(place.sensor.words)
+    waiting[BATCH] = NEWS - 1
+    place.tick(NEWS_SECONDS)
+    assert len(place.sensor.words) == said
+    waiting[BATCH] = NEWS
+    assert json.loads(place.tick()[1])["uncleared"][BATCH] == NEWS
+    assert len(place.sensor.words) == said + 1
+    waiting[BATCH] = 64
+    place.tick(NEWS_SECONDS)
+    assert len(place.sensor.words) == said + 1
+    assert json.loads(place.tick(1.0)[1])["uncleared"][BATCH] == 64
 
 
 def test_over_a_new_link_it_counts_heads_again(place, monkeypatch):
