@@ -22,6 +22,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 
 NAME = "stand-in"
+SLOTS, QUEUE = 6, 4
 SAYS = (
     "I am a stand-in and know nothing, but I take as long as a model does: each word comes when it "
     "is its turn, and the more of us are talking at once, the slower each of us is."
@@ -121,7 +122,7 @@ async def metrics(request: Request) -> Response:
     return PlainTextResponse(request.app.state.model.metrics())
 
 
-def make_app(slots: int = 6, queue: int = 4, tokens_per_second: float = 200.0) -> Starlette:
+def make_app(slots: int = SLOTS, queue: int = QUEUE, tokens_per_second: float = 200.0) -> Starlette:
     """Return the server as an ASGI app."""
     completions = Route("/v1/chat/completions", complete, methods=["POST"])
     pages = [Route("/v1/models", models), Route("/metrics", metrics)]
