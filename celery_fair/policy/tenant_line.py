@@ -21,8 +21,8 @@ class Account:
     """One tenant: its time, and what of it waits and runs here."""
 
     __slots__ = (
-        "entry", "is_excused", "joined_at", "line", "mean_seconds", "part", "running", "tenant",
-        "time", "weight",
+        "entry", "is_barred", "is_excused", "joined_at", "line", "mean_seconds", "part", "running",
+        "tenant", "time", "weight",
     )  # fmt: skip
 
     def __init__(self, tenant: Tenant, weight: float, part: int | None, time: float) -> None:
@@ -36,6 +36,8 @@ class Account:
         self.running = 0
         self.joined_at = -math.inf
         """When it began to wait, or when a task of it started last."""
+        self.is_barred = False
+        """Whether something of it waits that may not start yet."""
         self.is_excused = False
         """Whether its next task may start though it is at its cap: it has waited for long."""
         self.mean_seconds = 0.0

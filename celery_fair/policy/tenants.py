@@ -80,7 +80,7 @@ class Turns:
         self._accounts: dict[Tenant, Account] = {}
         self._idle: dict[Tenant, Account] = {}
         """Those who neither wait nor run, the longest idle first."""
-        self._line, self._capped = Line(), Line()
+        self._line, self._capped, self._barred = Line(), Line(), Line()
         self._weight = 0.0
         """Of those who wait."""
         self._latest = 0.0
@@ -93,26 +93,56 @@ class Turns:
     def join(self, tenant: Tenant) -> None:
         """Something of a tenant waits. Nobody saves up for later: its time is now, or after it."""
         account = self._account(tenant)
-        if account.line is not None:
-            return
-        account.time = max(account.time, self._now())
-        account.joined_at = self._ticked_at
-        self._weight += account.weight
-        (self._capped if account.is_capped else self._line).put(account)
+        if account.line in (None, self._barred):
+            account.joined_at = self._ticked_at
+            self._enter(account, self._capped if account.is_capped else self._line)
 
     def leave(self, tenant: Tenant) -> None:
         """Nothing of a tenant waits any more."""
         account = self._accounts.get(tenant)
-        if account is None or account.line is None:
+        if account is None or account.line in (None, self._barred):
             return
-        account.line.drop(account)
+        if account.is_barred:
+            self._put_into(self._barred, account)
+        else:
+            self._go(account)
+
+    def bar(self, tenant: Tenant) -> None:
+        """Something of a tenant waits that may not start yet, as for a place at a resource.
+
+        It is among those who wait, and whoever comes later begins where it is; but `next` is one of
+        whom something may start.
+        """
+        account = self._account(tenant)
+        account.is_barred = True
+        if account.line is None:
+            self._enter(account, self._barred)
+
+    def unbar(self, tenant: Tenant) -> None:
+        """Nothing of a tenant waits so any more."""
+        account = self._accounts.get(tenant)
+        if account is None or not account.is_barred:
+            return
+        account.is_barred = False
+        if account.line is self._barred:
+            self._go(account)
+
+    def _enter(self, account: Account, line: Line) -> None:
+        if account.line is None:
+            account.time = max(account.time, self._now())
+            self._weight += account.weight
+        self._put_into(line, account)
+
+    def _go(self, account: Account) -> None:
+        if account.line is not None:
+            account.line.drop(account)
         self._weight = self._weight - account.weight if self.waiting else 0.0
         self._rest(account)
 
     @property
     def waiting(self) -> int:
         """How many tenants have tasks waiting here."""
-        return self._line.size + self._capped.size
+        return self._line.size + self._capped.size + self._barred.size
 
     def next(self) -> Tenant:
         """The tenant whose turn it is, of those who wait: there must be one."""
@@ -187,7 +217,8 @@ class Turns:
             account.part = rules.part(account.tenant, stretch)
             if account.line is not None:
                 self._weight += account.weight
-                self._put_into(self._capped if account.is_capped else self._line, account)
+                if account.line is not self._barred:
+                    self._put_into(self._capped if account.is_capped else self._line, account)
 
     # What is known.
 
@@ -206,6 +237,14 @@ class Turns:
         account = self._accounts.get(tenant)
         capped = (account or self._open(tenant)).is_capped
         return capped, self.time_of(tenant)
+
+    def place_of(self, tenant: Tenant, before: int) -> tuple[bool, float]:
+        """The same of the task behind so many others of its tenant."""
+        capped, time = self.order_of(tenant)
+        account = self._accounts.get(tenant)
+        if account is None:
+            return capped, time
+        return capped, time + before * self._estimate(account) / account.weight
 
     def standing(self, tenant: Tenant) -> Standing | None:
         """What stands before a tenant that waits; ``None`` if it is its turn."""
@@ -231,7 +270,9 @@ class Turns:
         nearer: a worker holds few messages, and whoever is alone in that moment isn't so at the
         broker.
         """
-        first = self._line.first()
+        first, barred = self._line.first(), self._barred.first()
+        if first is None or (barred is not None and barred.time < first.time):
+            first = barred
         if first is None:
             return self.time
         run = self._estimate(first) / first.weight

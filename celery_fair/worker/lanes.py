@@ -230,6 +230,11 @@ class Lane:
 
     def put_off(self, waiting: Waiting) -> None:
         """Have a message wait until it is cleared."""
+        tenant = waiting.held.tenant
+        if tenant is not None and not self.takes_turns:
+            self.take_turns()
+        if self.takes_turns:
+            self.turns.bar(tenant)
         self.uncleared[waiting.key] = waiting
         self.fresh.add(waiting.key)
 
@@ -242,10 +247,8 @@ class Lane:
     def clear(self, waiting: Waiting, now: float) -> None:
         """Hold a message that had to wait until then."""
         had_room = self.room() > 0
+        self.push(waiting.held)  # first: its tenant waits all the time
         self._drop([waiting])
-        if waiting.held.tenant is not None and not self.takes_turns:
-            self.take_turns()
-        self.push(waiting.held)
         self._has_room(had_room, now)
 
     def take_uncleared(self, found: Iterable[Waiting], now: float) -> None:
@@ -255,9 +258,14 @@ class Lane:
         self._has_room(had_room, now)
 
     def _drop(self, found: Iterable[Waiting]) -> None:
+        gone = set()
         for waiting in found:
             self.uncleared.pop(waiting.key, None)
             self.fresh.discard(waiting.key)
+            gone.add(waiting.held.tenant)
+        if self.takes_turns and gone:
+            for tenant in gone.difference(one.held.tenant for one in self.uncleared.values()):
+                self.turns.unbar(tenant)
 
     def _has_room(self, had_room: bool, now: float) -> None:
         """The broker is asked anew from the time on that there is room again."""
@@ -289,6 +297,8 @@ class Lane:
         """Hold by tenant from now on."""
         self.takes_turns = True
         self.held = HeldByTenant(self.turns, sorted(self.held))
+        for waiting in self.uncleared.values():
+            self.turns.bar(waiting.held.tenant)
 
     def due(self) -> None:
         """The time of a scheduled message has come; if it was revoked, it may not be counted."""
@@ -308,8 +318,7 @@ class Lane:
         """Remove every message that is held, of paused queues too."""
         aside, self.aside = self.aside, []
         uncleared = [waiting.held for waiting in self.uncleared.values()]
-        self.uncleared.clear()
-        self.fresh.clear()
+        self._drop(list(self.uncleared.values()))
         return [*self._take(list(self.held)), *aside, *uncleared]
 
     def take_overdue(self, now: float) -> list[Held]:
@@ -373,8 +382,7 @@ class Lane:
         self.alive = False
         self.credit = self.limited = self.scheduled = 0
         self.held.clear()
+        self._drop(list(self.uncleared.values()))
         self.held, self.takes_turns = [], False
         self.turns = Turns()  # the others are the next lane's, whatever a timer still brings here
         self.aside.clear()
-        self.uncleared.clear()
-        self.fresh.clear()

@@ -6,14 +6,16 @@ import logging
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
+from operator import attrgetter
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from celery_fair.headers import FairHeader
 from celery_fair.policy.kinds import BATCH, KINDS, Kind
+from celery_fair.policy.tenant_rules import Tenant
 from celery_fair.resources.store import LEASE_SECONDS, RENEW_SECONDS, Wait, Want
 from celery_fair.worker import internals, telling
 from celery_fair.worker.clearing.places import Places
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
     from celery_fair.worker.dispatcher import Dispatcher
 
 logger = logging.getLogger(__name__)
+
+_held_of = attrgetter("held")
 
 IDLE_SECONDS: Final = 1.0
 """After so long a place that has found no slot here is another worker's to use."""
@@ -224,7 +228,7 @@ class Clearing:
             return []
         asked: Counter[Sequence[str]] = Counter()
         found = []
-        for waiting in sorted(lane.uncleared.values(), key=partial(_place_in_line, lane)):
+        for waiting in _in_turn(lane):
             want = waiting.want
             if want is None or waiting.asks_hook or self.is_paused(waiting):
                 continue
@@ -364,10 +368,18 @@ class Clearing:
             self.keeper.stop()
 
 
-def _place_in_line(lane: Lane, waiting: Waiting) -> tuple[float, Held]:
-    """As it would be held: the tenant whose turn it is before the others, then the oldest."""
-    held = waiting.held
-    return (lane.turns.time_of(held.tenant) if lane.takes_turns else 0.0), held
+def _in_turn(lane: Lane) -> Iterator[Waiting]:
+    """As they would be held: of each tenant the oldest first, and tenants by turns."""
+    oldest_first = sorted(lane.uncleared.values(), key=_held_of)
+    if not lane.takes_turns:
+        return iter(oldest_first)
+    before: Counter[Tenant] = Counter()
+    places = []
+    for number, waiting in enumerate(oldest_first):
+        tenant = waiting.held.tenant
+        places.append((lane.turns.place_of(tenant, before[tenant]), number, waiting))
+        before[tenant] += 1
+    return (waiting for _, _, waiting in sorted(places))
 
 
 def _is(waiting: Waiting, held: Held) -> bool:

@@ -352,3 +352,22 @@ def test_everybody_gets_all_that_they_brought(slots, loads):
     for tenant, runs in loads.items():
         assert worker.served(tenant) == pytest.approx(sum(runs))
         assert worker.order.count(tenant) == len(runs)
+
+
+def test_who_waits_and_may_not_start_yet_is_where_others_begin():
+    """With one place at a resource one tenant would else be alone whenever a task of it starts."""
+    turns = Turns()
+    turns.bar("big")
+    for _ in range(10):
+        turns.join("big")
+        assert turns.next() == "big"
+        turns.leave("big")
+        turns.end(turns.start("big", 0.0), 1.0)
+    assert turns.place_of("small", 0) < turns.place_of("big", 0) < turns.place_of("big", 1)
+    turns.bar("small")
+    assert turns.place_of("small", 0) < turns.place_of("big", 0)
+    assert turns.waiting == 2
+    turns.unbar("small")
+    turns.unbar("small")
+    turns.unbar("big")
+    assert turns.waiting == 0

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from celery_fair.errors import StateAway
+from celery_fair.headers import FairHeader
 from celery_fair.policy import Policy, PolicySettings
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS
 from celery_fair.resources.memory_store import MemoryStore
@@ -92,10 +93,17 @@ class Site:
         windows = {kind: Window(lane, None) for kind, lane in lanes.items()}
         self.dispatcher.connect(lanes, windows)
 
-    def give(self, name: str = "a:openai", kind: str = INTERACTIVE, waits: float = 0.0) -> Any:
+    def give(
+        self,
+        name: str = "a:openai",
+        kind: str = INTERACTIVE,
+        waits: float = 0.0,
+        tenant: str | None = None,
+    ) -> Any:
         published = time.time() - 30.0 + waits
         lane = self.dispatcher.lanes[kind]
-        request = Request(**vars(received(lane, {"fair": f"{kind} {published!r}"})))
+        said = FairHeader(kind, published, published)._replace(tenant=tenant).as_line()
+        request = Request(**vars(received(lane, {"fair": said})))
         request.task = SimpleNamespace(name=name, acks_late=False)
         request.delivery_info = {"routing_key": "celery"}
         self.dispatcher.on_task_request(request)
@@ -412,6 +420,31 @@ def test_what_it_wants_is_its_own_lease(site):
     (want,) = site.keeper.wants
     assert isinstance(want, Want)
     assert module.STALE_SECONDS < LEASE_SECONDS
+
+
+def test_tenants_take_turns_in_what_waits_for_places(site):
+    """By what each has had: who comes later stands behind no more than is asked for already."""
+    waiting = [site.give(tenant="big", waits=number / 100) for number in range(30)]
+    site.turn()
+    for _ in range(6):
+        site.end(site.ran[-2])
+        site.turn()
+    assert set(site.ran) <= set(waiting)
+    small = [site.give(tenant="small", waits=1.0) for _ in range(3)]
+    for _ in range(12):
+        site.end(site.ran[-2])
+        site.turn()
+    assert set(small) <= set(site.ran)
+    assert site.dispatcher.lanes[INTERACTIVE].turns.waiting == 1  # the other has nothing more
+
+
+def test_tenants_whose_tasks_wait_for_places_are_forgotten_with_the_connection(site):
+    site.give(tenant="one")
+    site.give("a:gpu", tenant="two")
+    turns = site.dispatcher.lanes[INTERACTIVE].turns
+    assert turns.waiting == 2
+    site.dispatcher.disconnect()
+    assert turns.waiting == 0
 
 
 # what is pulled, and by whom
