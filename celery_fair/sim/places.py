@@ -7,30 +7,24 @@ from collections.abc import Sequence
 from celery_fair.policy.kinds import Kind
 from celery_fair.resources.memory_store import MemoryStore
 from celery_fair.resources.store import Ended, Want
-from celery_fair.sim.result import Task
+from celery_fair.sim.task import Task
 
 
 class Places:
     """One worker's tasks that use something: those that wait for it, hold it, and gave it back."""
 
-    def __init__(
-        self, store: MemoryStore, worker: str, life: int, uses: dict[Kind, tuple[str, ...]]
-    ) -> None:
+    def __init__(self, store: MemoryStore, worker: str, life: int) -> None:
         self._store = store
         self._worker = worker
         self._life = f"{worker}.{life}"
         """A lease is of one attempt, and not of a later one after a restart."""
-        self._uses = {kind: tuple(sorted(names)) for kind, names in uses.items()}
         self.waiting: dict[str, Task] = {}
         self._held: dict[str, Task] = {}
         self._ended: list[Ended] = []
 
-    def wants(self, task: Task) -> bool:
-        """Whether a task has to wait here first: it uses something."""
-        if not self._uses[task.kind]:
-            return False
+    def want(self, task: Task) -> None:
+        """A task has to wait here first: it uses something."""
         self.waiting[self._lease(task)] = task
-        return True
 
     def end(self, task: Task, *, began: bool = True) -> None:
         """It gives back what it holds, if anything."""
@@ -54,7 +48,7 @@ class Places:
         return taken
 
     def _want(self, task: Task) -> Want:
-        return Want(self._lease(task), task.kind, self._uses[task.kind])
+        return Want(self._lease(task), task.kind, task.uses)
 
     def _lease(self, task: Task) -> str:
         return f"{self._life}.{task.number}"

@@ -7,22 +7,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 
 from celery_fair.policy import BATCH, KINDS, Kind
-
-
-@dataclass(slots=True)
-class Task:
-    """A message and what became of it; times are ``inf`` until they happen."""
-
-    number: int
-    kind: Kind
-    published: float
-    service: float
-    started: float = math.inf
-    finished: float = math.inf
-    received: float = math.inf
-    worker: int = -1
-    endings: int = 0
-    tenant: str | None = None
+from celery_fair.sim.task import Task
 
 
 @dataclass(slots=True)

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from celery_fair.policy import BATCH, INTERACTIVE, Kind
+from celery_fair.policy.tenant_rules import TenantRules
+from celery_fair.policy.yields import YieldRules
 from celery_fair.resources.rules import Resource
-
-Draw = Callable[[random.Random], float]
-
-
-def constant(seconds: float) -> Draw:
-    """Always the same time."""
-    return lambda source: seconds
-
-
-def uniform(low: float, high: float) -> Draw:
-    """Any time between two."""
-    return lambda source: source.uniform(low, high)
-
-
-def exponential(mean: float) -> Draw:
-    """Many short times and some long ones."""
-    return lambda source: source.expovariate(1 / mean)
+from celery_fair.sim.draws import constant, empirical, exponential, lognormal, uniform
+from celery_fair.sim.task import Draw
+from celery_fair.sim.trace import Arrival
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +31,21 @@ class Arrivals:
     tenant: str | None = None
 
     def times(self, source: random.Random) -> Iterator[float]:
-        """Yield one time for each task."""
-        now = self.start
-        if not self.rate:
-            yield from [now] * self.size
-            return
-        now += source.expovariate(self.rate) if self.poisson else 0.5 / self.rate
-        while now < self.until:
-            yield from [now] * self.size
-            now += source.expovariate(self.rate) if self.poisson else 1 / self.rate
+        """Yield each time at which ``size`` tasks come."""
+        now, rate, until = self.start, self.rate, self.until
+        if not rate:
+            yield now
+        elif self.poisson:
+            uniform, log = source.random, math.log
+            now -= log(1.0 - uniform()) / rate
+            while now < until:
+                yield now
+                now -= log(1.0 - uniform()) / rate
+        else:
+            now += 0.5 / rate
+            while now < until:
+                yield now
+                now += 1 / rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +53,14 @@ class Work:
     """Tasks of one kind. ``backlog`` keeps so many waiting at the broker, without end.
 
     ``uses``: names of ``Scenario.resources``; each task has all of them, or waits.
+    ``yields_every``: seconds of its run after which a task can give its slot back; 0 is never.
     """
 
     service: Draw
     arrivals: tuple[Arrivals, ...] = ()
     backlog: int = 0
     uses: tuple[str, ...] = ()
+    yields_every: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +83,11 @@ class Scenario:
     ``poll_seconds``: how long a fetch that waits at the broker outlives the credit it was sent for
     (0 on AMQP, up to a second for a Redis BRPOP). ``fleet_delay_seconds``: how old the other
     workers' last words get; ``None`` is no view at all. ``blind``: when the sensor reads nothing.
+    ``pushes``: whether the broker fills a window by itself, as RabbitMQ does; else a worker asks
+    for one message at a time, as on Redis. ``start_seconds``: from the slot to the first line.
     ``shards``: queues of each kind. ``engine``: the pressure in the engine behind the tasks, from
-    one time to another; there is no probe at other times.
+    one time to another; there is no probe at other times. ``trace``: gives the arrivals that were
+    recorded, besides those of the two kinds of work.
     """
 
     name: str
@@ -109,11 +109,22 @@ class Scenario:
     shards: int = 1
     resources: tuple[Resource, ...] = ()
     engine: tuple[tuple[float, float, float], ...] = ()
+    pushes: bool = False
+    start_seconds: float = 0.0
+    tenants: TenantRules | None = None
+    yields: YieldRules = field(default_factory=YieldRules)
+    trace: Callable[[], Iterable[Arrival]] | None = None
 
     @property
     def end(self) -> float:
         """When the measured window ends."""
         return self.warmup + self.duration
+
+    @property
+    def has_tenants(self) -> bool:
+        """Whether tenants take turns: there are rules for them, or names of them."""
+        parts = (*self.interactive.arrivals, *self.batch.arrivals)
+        return self.tenants is not None or any(part.tenant is not None for part in parts)
 
     def work(self, kind: Kind) -> Work:
         """The work of one kind."""
@@ -132,5 +143,5 @@ def pressure(scenario: Scenario, now: float) -> float | None:
 
 __all__ = [
     "BATCH", "INTERACTIVE", "Arrivals", "Draw", "Outage", "Scenario", "Work",
-    "constant", "exponential", "is_blind", "pressure", "uniform",
+    "constant", "empirical", "exponential", "is_blind", "lognormal", "pressure", "uniform",
 ]  # fmt: skip

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from celery_fair.policy import (
     BATCH,
     INTERACTIVE,
@@ -15,131 +13,111 @@ from celery_fair.policy import (
     Policy,
     PolicySettings,
 )
-from celery_fair.policy.tenants import Turn, Turns
-from celery_fair.sim.held import Held
+from celery_fair.policy.tenant_rules import TenantRules
+from celery_fair.policy.tenants import Turn
+from celery_fair.policy.yields import YieldRules
+from celery_fair.sim.lanes import Host, Lane
 from celery_fair.sim.places import Places
-from celery_fair.sim.result import Task
+from celery_fair.sim.queues import Queue
+from celery_fair.sim.task import Task
+from celery_fair.sim.yielding import Asking
 
 ASIDE = 4
 """So many messages a slot, at the most, wait in a worker for something that they use."""
 
 
-class Lane:
-    """One kind inside one worker: the messages it holds and its fetch, if one is under way.
-
-    ``aside``: how many messages wait in the worker for something that they use.
-    """
-
-    __slots__ = ("aside", "asked_at", "credit", "fetching", "generation", "held", "kind", "parked")
-
-    def __init__(self, kind: Kind) -> None:
-        self.kind = kind
-        self.held = Held(Turns())
-        self.aside = 0
-        self.credit = 0
-        self.fetching = False
-        self.parked = False
-        self.asked_at = 0.0
-        self.generation = 0
-
-
-class Host(Protocol):
-    """What a worker needs of the simulation around it."""
-
-    now: float
-    round_trip_seconds: float
-    hold_max_seconds: float
-
-    def fetch(self, worker: Worker, lane: Lane) -> None:
-        """Send a fetch to the broker."""
-
-    def withdraw(self, worker: Worker, lane: Lane) -> None:
-        """Take back a fetch that waits at the broker, for lack of credit."""
-
-    def run_task(self, worker: Worker, task: Task) -> None:
-        """Run a task in a slot: `Worker.finish` is called when it ends."""
-
-    def give_back(self, tasks: list[Task]) -> None:
-        """Put messages back at the head of their queue, oldest first."""
-
-    def backlog(self, kind: Kind) -> int | None:
-        """What is ready at the broker, ``None`` if it cannot be read."""
-
-    def places(self, worker: Worker) -> Places | None:
-        """A new worker's part in what all of them share; None if that is nothing."""
-
-    def wake_others(self, worker: Worker) -> None:
-        """Tell other workers that something was set aside for them."""
-
-    def engine_pressure(self) -> float | None:
-        """What a load probe says now."""
-
-
 class Worker:
     """Pulls, dispatches and ticks just as the real one does, around the same `Policy`."""
 
-    def __init__(self, index: int, slots: int, settings: PolicySettings, host: Host) -> None:
+    def __init__(
+        self,
+        index: int,
+        slots: int,
+        settings: PolicySettings,
+        host: Host,
+        queues: dict[Kind, Queue],
+        tenants: TenantRules | None = None,
+        yields: YieldRules | None = None,
+    ) -> None:
         self.index = index
-        self.name = f"worker-{index:03d}"
+        self.name = f"worker-{index:05d}"
         self.slots = slots
         self.host = host
         self.settings = settings
+        self._most_aside = ASIDE * slots
         self.alive = True
-        self.generation = 0
+        self.life = 0
+        self._queues = queues
+        self._tenants = tenants
+        self._yields = yields
         self._boot()
 
     def _boot(self) -> None:
         self.policy = Policy(self.settings, slots=self.slots, now=self.host.now)
-        self.lanes = {kind: Lane(kind) for kind in KINDS}
-        self.running: dict[int, tuple[Task, Turn]] = {}
-        self.places = self.host.places(self)
+        self.interactive, self.batch = (
+            Lane(self, [self._queues[kind]], kind, tenants=self._tenants) for kind in KINDS
+        )
+        self.running: dict[Task, Turn | None] = {}
+        store = self.host.store
+        self.places = None if store is None else Places(store, self.name, self.life)
+        self.asking = None if self._yields is None else Asking(self, self._yields)
+
+    def lane(self, kind: Kind) -> Lane:
+        """The lane of a kind."""
+        return self.batch if kind == BATCH else self.interactive
 
     def die(self) -> list[Task]:
         """Stop at once; return the messages that go back to the broker, oldest first."""
         self.alive = False
-        self.generation += 1
-        lost = [task for task, _ in self.running.values()]
-        lost += [task for lane in self.lanes.values() for task in lane.held]
-        lost += self.places.waiting.values() if self.places is not None else ()
-        for lane in self.lanes.values():
-            lane.held.clear()
+        lost = self.unfinished()
+        for lane in (self.interactive, self.batch):
             lane.credit = 0
-            self.host.withdraw(self, lane)
+            self.host.withdraw(lane)
+            lane.closed = True
         self.running.clear()
         return sorted(lost, key=lambda task: task.published)
+
+    def unfinished(self) -> list[Task]:
+        """What it holds or runs."""
+        lost = [*self.running, *self.interactive.held, *self.batch.held]
+        return lost if self.places is None else [*lost, *self.places.waiting.values()]
 
     def restart(self) -> None:
         """Begin again with nothing learnt."""
         self.alive = True
-        self.generation += 1
+        self.life += 1
         self._boot()
         self.advance()
 
-    def advance(self) -> None:
+    def advance(self, _: object = None) -> None:
         """Dispatch what may start, then set the lanes' windows. Runs after every event."""
         if not self.alive:
             return
         now = self.host.now
-        interactive, batch = self.lanes[INTERACTIVE], self.lanes[BATCH]
-        self._take_places()
-        while True:
-            empty = self._is_empty(interactive)
-            batch_held = 0 if self.policy.leans and interactive.fetching else len(batch.held)
-            kind = self.policy.pick(len(interactive.held), batch_held, now, empty)
+        interactive, batch, policy = self.interactive, self.batch, self.policy
+        if self.places is not None:
+            self._take_places(self.places)
+        running, slots = self.running, self.slots
+        while len(running) < slots:
+            batch_held = len(batch.held)
+            if batch_held and interactive.under_way and policy.leans:
+                batch_held = 0
+            empty = not batch_held or self._is_empty(interactive)
+            kind = policy.pick(len(interactive.held), batch_held, now, empty)
             if kind is None:
                 break
-            self._start(self.lanes[kind].held.popleft(), now)
-        credits = self.policy.credits(now)
-        interactive.credit, batch.credit = credits.interactive, credits.batch
-        for lane in (interactive, batch):
-            self._pull(lane)
+            self._start(batch if kind == BATCH else interactive, now)
+        interactive.credit, batch.credit = policy.credits(now)
+        self._pull(interactive)
+        self._pull(batch)
+        if self.asking is not None:
+            self.asking.look(now)
 
     def receive(self, lane: Lane, task: Task) -> None:
         """A fetch was answered."""
         task.received = self.host.now
-        task.worker = self.index
-        lane.fetching = False
-        if self.places is not None and self.places.wants(task):
+        if task.uses and self.places is not None:
+            self.places.want(task)
             lane.aside += 1
         else:
             lane.held.append(task)
@@ -147,27 +125,47 @@ class Worker:
 
     def finish(self, task: Task) -> None:
         """A task's slot is free again."""
-        seconds = self.host.now - task.started
-        _, turn = self.running.pop(task.number)
-        self.lanes[task.kind].held.turns.end(turn, seconds)
-        self.policy.finish(task.kind, self.host.now, seconds)
-        if self.places is not None:
-            self.places.end(task)
+        now = self.host.now
+        turn = self.running.pop(task)
+        seconds = now - task.started
+        if turn is not None:
+            self.lane(task.kind).turns.end(turn, seconds)  # type: ignore[union-attr]
+        self.policy.finish(task.kind, now, seconds)
+        if self.asking is not None:
+            self.asking.left(task, now)
+        if self.places is None:
+            self.advance()
+            return
+        self.places.end(task)
         self.advance()
         self.host.wake_others(self)
 
+    def leave(self, task: Task) -> None:
+        """A task has yielded, and goes on where there is a slot."""
+        task.left -= self.host.now - task.started
+        self.host.stop_task(task)
+        self.finish(task)
+
     def tick(self) -> None:
         """Read the sensor and tell the policy."""
-        load = self._load()
-        self.policy.observe(load, self.host.now)
-        for lane, left in (
-            (self.lanes[INTERACTIVE], load.interactive_backlog),
-            (self.lanes[BATCH], load.batch_backlog),
-        ):
-            lane.held.turns.tick(self.host.now, nobody_waits=left == 0)
+        now, load = self.host.now, self._load()
+        self.policy.observe(load, now)
+        if self._tenants is not None:
+            self._tick_tenants(self._tenants, load)
+        if self.asking is not None:
+            self.asking.tick(now)
         self.advance()
-        for lane in self.lanes.values():
-            self._give_back(lane)
+        for lane in (self.interactive, self.batch):
+            if len(lane.held):
+                self._give_back(lane)
+
+    def _tick_tenants(self, rules: TenantRules, load: Load) -> None:
+        for kind in KINDS:
+            turns = self.lane(kind).turns
+            assert turns is not None
+            turns.go_by(rules, self.policy.stretch(kind))
+            left = load.batch_backlog if kind == BATCH else load.interactive_backlog
+            turns.tick(self.host.now, nobody_waits=left == 0)
 
     def see(self, view: FleetView | None) -> None:
         """Take in the other workers' last words."""
@@ -181,63 +179,76 @@ class Worker:
         """This worker's word to the others."""
         return self.policy.member(self.name)
 
-    def _start(self, task: Task, now: float) -> None:
-        turn = self.lanes[task.kind].held.turns.start(task.tenant, now)
-        self.running[task.number] = task, turn
-        task.started = now
+    def asks_first(self) -> bool:
+        """Whether batch waits here, and may wait for the broker to say that nothing comes first."""
+        batch = self.batch
+        return batch.under_way > batch.parked or len(batch.held) > 0
+
+    def mode_changes(self) -> int:
+        """How often its gate has shut or opened."""
+        return sum(self.policy.view(self.host.now).mode_changes.values())
+
+    def _start(self, lane: Lane, now: float) -> None:
+        task = lane.held.popleft()
+        turns = lane.turns
+        self.running[task] = None if turns is None else turns.start(task.tenant, now)
         self.policy.start(task.kind, now, now - task.received)
         self.host.run_task(self, task)
 
-    def _take_places(self) -> None:
+    def _take_places(self, places: Places) -> None:
         """Ask for what is used by as many tasks as could have a slot."""
-        if self.places is None:
-            return
-        free = self.slots - len(self.running) - sum(len(lane.held) for lane in self.lanes.values())
-        for task in self.places.ask(dict.fromkeys(KINDS, max(free, 0))):
-            lane = self.lanes[task.kind]
+        held = len(self.interactive.held) + len(self.batch.held)
+        free = max(self.slots - len(self.running) - held, 0)
+        for task in places.ask(dict.fromkeys(KINDS, free)):
+            lane = self.lane(task.kind)
             lane.aside -= 1
             lane.held.append(task)
 
     def _pull(self, lane: Lane) -> None:
-        if len(lane.held) < lane.credit and lane.aside < ASIDE * self.slots:
-            if not lane.fetching:
-                lane.fetching = True
-                lane.asked_at = self.host.now
-                self.host.fetch(self, lane)
+        missing = lane.credit - len(lane.held)
+        if missing > 0 and lane.aside < self._most_aside:
+            if not lane.under_way:
+                self.host.fetch(lane)
+            if self.host.pushes:
+                while lane.under_way < missing:
+                    self.host.fetch(lane)
         elif lane.parked:
-            self.host.withdraw(self, lane)
+            self.host.withdraw(lane)
 
     def _give_back(self, lane: Lane) -> None:
         """Return what has been held for long, with credit or without: others may start it."""
-        old = self.host.now - self.host.hold_max_seconds
-        overdue = [task for task in lane.held if task.received <= old]
+        overdue = lane.overdue(self.host.now - self.host.hold_max_seconds)
         for task in overdue:
             lane.held.remove(task)
             if self.places is not None:
                 self.places.end(task, began=False)
-        self.host.give_back(overdue)
+        if overdue:
+            self.host.give_back(overdue)
 
     def _is_empty(self, lane: Lane) -> bool:
-        asked = self.host.now - lane.asked_at >= self.host.round_trip_seconds - 1e-9
-        return lane.parked and asked and len(lane.held) < lane.credit
+        if not lane.parked or len(lane.held) >= lane.credit:
+            return False
+        return self.host.now - lane.asked_at >= self.host.round_trip_seconds - 1e-9
 
     def _load(self) -> Load:
         now = self.host.now
-        interactive, batch = self.lanes[INTERACTIVE], self.lanes[BATCH]
-        ages: dict[Kind, float] = dict.fromkeys(KINDS, 0.0)
-        for task, _ in self.running.values():
-            ages[task.kind] = max(ages[task.kind], now - task.started)
+        interactive, batch = self.interactive, self.batch
+        ages: dict[Kind, float] = {}
+        for task in self.running:  # the one that has run for longest comes first
+            if task.kind not in ages:
+                ages[task.kind] = now - task.started
+                if len(ages) == len(KINDS):
+                    break
+        first = interactive.first if len(interactive.held) else None
         return Load(
             interactive_backlog=self._backlog(interactive),
             batch_backlog=self._backlog(batch),
-            interactive_oldest_wait_seconds=(
-                0.0 if (first := interactive.held.first) is None else now - first.received
-            ),
+            interactive_oldest_wait_seconds=0.0 if first is None else now - first.received,
             batch_oldest_wait_seconds=max(
                 (now - task.published for task in batch.held), default=0.0
             ),
-            interactive_oldest_run_seconds=ages[INTERACTIVE],
-            batch_oldest_run_seconds=ages[BATCH],
+            interactive_oldest_run_seconds=ages.get(INTERACTIVE, 0.0),
+            batch_oldest_run_seconds=ages.get(BATCH, 0.0),
             interactive_lane_empty=self._is_empty(interactive),
             batch_lane_empty=self._is_empty(batch),
             engine_pressure=self.host.engine_pressure(),

@@ -1,0 +1,124 @@
+"""A recorded day: one arrival a line, as JSON, in order of time; gzipped or not.
+
+Each line is an object. ``at`` is seconds, on any clock that only grows: the first line's is the
+start of the simulation. ``kind`` is ``"interactive"`` or ``"batch"``. ``seconds`` is how long the
+task ran. Optional are ``task`` (its name), ``tenant``, and ``uses`` (a list of resources). Fields
+of other names are left alone, so that whoever records may add some.
+
+    {"at": 1795982400.25, "kind": "interactive", "seconds": 0.052, "task": "shop.answer"}
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+from celery_fair.policy.kinds import KINDS, Kind
+
+GZIP_MAGIC = b"\x1f\x8b"
+
+
+class TraceError(ValueError):
+    """A line of a trace is not what it should be; the message says where, and what was expected."""
+
+
+class Arrival(NamedTuple):
+    """A task that came ``at`` seconds after the first, and ran for ``seconds``."""
+
+    at: float
+    kind: Kind
+    seconds: float
+    task: str = ""
+    tenant: str | None = None
+    uses: tuple[str, ...] = ()
+
+
+def read_trace(path: Path) -> Iterator[Arrival]:
+    """Yield what the file tells, one line at a time; raise `TraceError` at the first bad one."""
+    first: float | None = None
+    before = 0.0
+    with _opened(path) as lines:
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            found = _parsed(line, f"{path}, line {number}")
+            first = found.at if first is None else first
+            at = found.at - first
+            if at < before:
+                raise TraceError(
+                    f"{path}, line {number}: expected at to be in order of time, got "
+                    f"{found.at:.17g} after {before + first:.17g}; sort the lines by it"
+                )
+            before = at
+            yield found._replace(at=at)
+
+
+def write_line(arrival: Arrival) -> str:
+    """Return the line of an arrival, with its end; what is empty is left out."""
+    fields: dict[str, Any] = {
+        "at": round(arrival.at, 4), "kind": arrival.kind, "seconds": round(arrival.seconds, 5)
+    }  # fmt: skip
+    if arrival.task:
+        fields["task"] = arrival.task
+    if arrival.tenant is not None:
+        fields["tenant"] = arrival.tenant
+    if arrival.uses:
+        fields["uses"] = list(arrival.uses)
+    return json.dumps(fields, separators=(",", ":")) + "\n"
+
+
+def _opened(path: Path) -> IO[str]:
+    with path.open("rb") as file:
+        packed = file.read(2) == GZIP_MAGIC
+    if packed:
+        return io.TextIOWrapper(gzip.open(path), encoding="utf-8")
+    return path.open(encoding="utf-8")
+
+
+def _parsed(line: str, where: str) -> Arrival:
+    try:
+        fields = json.loads(line)
+    except ValueError as error:
+        raise TraceError(f"{where}: expected a JSON object, got {line.strip()[:60]!r}") from error
+    if not isinstance(fields, dict):
+        raise TraceError(f"{where}: expected a JSON object, got {line.strip()[:60]!r}")
+    if fields.get("kind") not in KINDS:
+        raise TraceError(
+            f"{where}: expected kind to be {' or '.join(KINDS)}, got {fields.get('kind')!r}"
+        )
+    return Arrival(
+        _number(fields, "at", where),
+        fields["kind"],
+        _number(fields, "seconds", where),
+        _text(fields, "task", where) or "",
+        _text(fields, "tenant", where),
+        _names(fields, where),
+    )
+
+
+def _number(fields: dict[str, Any], name: str, where: str) -> float:
+    value = fields.get(name)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TraceError(f"{where}: expected {name} to be a number of seconds, got {value!r}")
+    if not math.isfinite(value) or value < 0:
+        raise TraceError(f"{where}: expected {name} to be 0 or more, got {value!r}")
+    return float(value)
+
+
+def _text(fields: dict[str, Any], name: str, where: str) -> str | None:
+    value = fields.get(name)
+    if value is not None and not isinstance(value, str):
+        raise TraceError(f"{where}: expected {name} to be a string, got {value!r}")
+    return value
+
+
+def _names(fields: dict[str, Any], where: str) -> tuple[str, ...]:
+    value = fields.get("uses", [])
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        raise TraceError(f"{where}: expected uses to be a list of names, got {value!r}")
+    return tuple(value)
