@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
-from celery_fair.headers import NAME, FairHeader
+from celery_fair.headers import NAME, FairHeader, decoded, text_of
 from celery_fair.policy.kinds import KINDS
 
 HEAD_START_SECONDS = 60.0
@@ -15,11 +15,27 @@ Retries and messages given back keep their turn by it; a publisher whose clock i
 would stand before all others for an hour.
 """
 
+_new = tuple.__new__  # a named tuple's own is a call of Python more
+
 OLDEST_SECONDS = 30 * 86_400.0
 """An age beyond this is a wrong clock, and no wait."""
 
-SHORT = 48
-"""Characters within which a header says no more than a kind and a time."""
+COMMON = 1024
+"""Characters of a header that are looked at in haste: identifiers are a quarter of it."""
+
+OF_THIS_CALL = frozenset({"ready_at", "timeout_seconds", "once", "yields"})
+"""What a header may say that matters here, beside whose the task is."""
+
+
+class Stamps(NamedTuple):
+    """What matters of a message until it starts; times are epoch seconds."""
+
+    first_published: float
+    """For its place in line."""
+    ready_at: float
+    said: FairHeader | None = None
+    """Its header, if that says how long it may wait, that it has copies, or has yielded."""
+    tenant: str | None = None
 
 
 class Arrivals:
@@ -31,41 +47,41 @@ class Arrivals:
         self.clamped = 0
         """Messages whose age was not believed."""
 
-    def stamps(
-        self, headers: Mapping[str, Any] | None, now: float
-    ) -> tuple[float, float, FairHeader | None]:
-        """Return when a message was first published, for its place in line, and ready.
+    def stamps(self, headers: Mapping[str, Any] | None, now: float) -> Stamps:
+        """Return when a message was first published, and ready, and whose it is.
 
-        Epoch seconds. Where the header says nothing, or what can't be, it is the arrival: ``now``.
-        The third is the header, if it says how long the task may wait, whose it is, that it has
-        copies, or that it has yielded.
+        Where the header doesn't say when, or what can't be, it is the arrival: ``now``.
         """
-        try:  # as nearly all of them are; FairHeader looks at everything, in three times as long
+        try:  # as nearly all of them are; FairHeader looks at everything, in twice as long
             line = headers[NAME]  # type: ignore[index]
-            if len(line) < SHORT:
-                kind, published = line.split(" ")
+            if len(line) < COMMON:
+                kind, _, rest = line.partition(" ")
+                published, _, more = rest.partition(" ")
                 at = float(published)
                 if now - OLDEST_SECONDS <= at <= now and kind in KINDS:
                     earliest = now - HEAD_START_SECONDS
-                    return (at if at > earliest else earliest), at, None
+                    place = at if at > earliest else earliest
+                    if not more:
+                        return _new(Stamps, (place, at, None, None))
+                    found = decoded(more)
+                    if OF_THIS_CALL.isdisjoint(found):
+                        return _new(Stamps, (place, at, None, text_of(found.get("tenant"))))
         except Exception:  # hostile mappings may raise anything
             pass
         return self._checked(headers, now)
 
-    def _checked(
-        self, headers: Mapping[str, Any] | None, now: float
-    ) -> tuple[float, float, FairHeader | None]:
+    def _checked(self, headers: Mapping[str, Any] | None, now: float) -> Stamps:
         header = FairHeader.read(headers)
         if header is None:
             self._count(headers)
-            return now, now, None
+            return Stamps(now, now)
         says_more = header.timeout_seconds is not None or header.once is not None or header.yields
-        said = header if says_more or header.tenant is not None else None
         place = min(max(header.first_published, now - HEAD_START_SECONDS), now)
-        if header.ready_at < now - OLDEST_SECONDS:
+        ready_at = header.ready_at
+        if ready_at < now - OLDEST_SECONDS:
             self.clamped += 1
-            return place, now, said
-        return place, header.ready_at, said
+            ready_at = now
+        return Stamps(place, ready_at, header if says_more else None, header.tenant)
 
     def _count(self, headers: Mapping[str, Any] | None) -> None:
         try:

@@ -172,10 +172,11 @@ class Dispatcher:
             internals.forget_request(request)
             return
         epoch, now = time.time(), monotonic()
-        first_published, ready_at, said = self.arrivals.stamps(message.headers, epoch)
-        deadline, tenant, deadlines = None, None, self.probing.deadlines
-        if said is not None or deadlines.are_declared:
-            deadline, tenant = self._said(lane.kind, request, said, epoch - ready_at, now)
+        first_published, ready_at, said, whose = self.arrivals.stamps(message.headers, epoch)
+        tenant = whose if self.tenants.are_on else None
+        deadline = None
+        if said is not None or self.probing.deadlines.are_declared:
+            deadline = self._said(lane.kind, request, said, epoch - ready_at, now)
         with self.lock:
             if lane.limited and request.__dict__.pop("fair_limited", False):
                 lane.limited -= 1
@@ -199,15 +200,12 @@ class Dispatcher:
 
     def _said(
         self, kind: Kind, request: Any, said: FairHeader | None, waited: float, now: float
-    ) -> tuple[Deadline | None, str | None]:
-        """When a request is overdue, and whose it is; and a copy is noted as one."""
-        message, name = internals.message_of(request), request.task.name
-        deadline = self.probing.deadlines.of(kind, name, request.id, message, said, waited, now)
-        if said is None:
-            return deadline, None
-        if said.once is not None:
+    ) -> Deadline | None:
+        """When a request is overdue; and a copy is noted as one."""
+        if said is not None and said.once is not None:
             self.copies.mark(request, said.once)
-        return deadline, said.tenant if self.tenants.are_on else None
+        message, name = internals.message_of(request), request.task.name
+        return self.probing.deadlines.of(kind, name, request.id, message, said, waited, now)
 
     def end_overdue(self) -> None:
         """Fail what has waited for too long, also while no slot is free."""

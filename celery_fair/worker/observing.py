@@ -54,7 +54,8 @@ def slot_of_passed_on(dispatcher: Dispatcher, request: Any, options: dict[str, A
     """
     (kind, _), now = kind_and_copy(request, dispatcher.kind_of_queue), monotonic()
     epoch = time.time()
-    _, ready_at, _ = dispatcher.arrivals.stamps(internals.message_of(request).headers, epoch)
+    headers = internals.message_of(request).headers
+    ready_at = dispatcher.arrivals.stamps(headers, epoch).ready_at
     known = None if ready_at == epoch else ready_at  # it says nothing of when it was published
     slot = dispatcher.slots.take(kind, request, now, now, known, dispatcher.policy.mode)
     if dispatcher.pool.queues_jobs:

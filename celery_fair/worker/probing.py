@@ -50,7 +50,7 @@ class Probing:
     def ends(self, lane: Lane, message: Any) -> bool:
         """Whether what a probe has found may still wait; then there are no more for a while."""
         epoch, now = time.time(), monotonic()
-        _, ready_at, said = self._arrivals.stamps(message.headers, epoch)
+        _, ready_at, said, _ = self._arrivals.stamps(message.headers, epoch)
         task, id = (str(message.headers.get(name)) for name in ("task", "id"))
         deadline = self.deadlines.of(lane.kind, task, id, message, said, epoch - ready_at, now)
         if deadline is not None and deadline.at <= now:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
-from celery_fair.headers import FairHeader
+from celery_fair.headers import tenant_of
 from celery_fair.policy.heads import Heads
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS, Kind
 from celery_fair.policy.tenant_rules import Tenant
@@ -204,8 +204,7 @@ class Puller:
         part.on_decode_error = on_decode_error
 
     def _tenant_of(self, message: Any) -> Tenant:
-        header = FairHeader.read(message.headers) if self.tenants_differ() else None
-        return None if header is None else header.tenant
+        return tenant_of(message.headers) if self.tenants_differ() else None
 
     def _must_give_back(self, lane: Lane, window: Window, message: Any) -> bool:
         """Whether a message that was under way when the lane was shut is another worker's to take.

@@ -67,7 +67,7 @@ def test_an_age_of_years_is_a_wrong_clock():
     "bad", ["nan", "inf", "-1.0", "1e12", "True", "", "9" * 4_000, "9" * 2**20]
 )
 def test_what_is_no_time_is_no_age(bad):
-    assert Arrivals().stamps({"fair": f"batch {bad}"}, NOW) == (NOW, NOW, None)
+    assert Arrivals().stamps({"fair": f"batch {bad}"}, NOW) == (NOW, NOW, None, None)
 
 
 @pytest.mark.parametrize(
@@ -104,6 +104,9 @@ more = st.fixed_dictionaries(
         "request_id": anything,
         "tenant": anything | st.just("t" * 1_000),
         "covers_children": anything,
+        "timeout_seconds": times,
+        "once": anything,
+        "yields": times,
     },
 )
 fair_headers = st.builds(
@@ -118,6 +121,22 @@ hostile = st.one_of(
     anything.map(lambda x: {"fair": x}),
     fair_headers.map(lambda x: {"fair": x}),
 )
+
+
+near_now = st.floats(NOW - 100, NOW + 1).map(repr)
+of_near_now = st.builds(
+    lambda kind, at, fields, end: f"{kind} {at} {fields}{end}",
+    st.sampled_from(KINDS),
+    near_now,
+    more.map(lambda fields: json.dumps(fields, default=str)) | st.sampled_from(["", "{", "[]"]),
+    st.sampled_from(["", " ", "\n", "}", "1"]),
+)
+
+
+@given(fair_headers | of_near_now)
+def test_in_haste_a_header_says_what_it_says_when_all_of_it_is_looked_at(line):
+    headers = {"fair": line}
+    assert Arrivals().stamps(headers, NOW) == Arrivals()._checked(headers, NOW)
 
 
 class Rig:
