@@ -335,10 +335,12 @@ class Clearing:
         Else a worker of one slot would give all back with each short task; those who took it would
         do the same with the next, and have no time for anything else.
         """
-        policy, slots = self._dispatcher.policy, self._dispatcher.slots
-        if policy.running < policy.slots:
+        taken = list(
+            self._dispatcher.slots
+        )  # one that has just ended runs by the policy's books yet
+        if len(taken) < self._dispatcher.policy.slots:
             return False
-        return all(now - slot.started_at >= seconds for slot in slots)
+        return all(now - slot.started_at >= seconds for slot in taken)
 
     def _is_in_vain(self, waiting: Waiting, now: float) -> bool:
         """Whether only another worker may run it: in an outage this one may have no part."""

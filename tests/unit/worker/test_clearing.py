@@ -485,6 +485,9 @@ def test_what_this_worker_has_no_slot_for_goes_back_to_those_who_have(site):
     site.clearing.give_back(1.0, 1000.0)
     assert returned == []
     site.ran[0].fair_slot.started_at -= 10.0
+    site.ran[0].fair_slot.release()  # in the pool's thread: the loop has yet to hear of it
+    site.clearing.give_back(1.0, 1000.0)
+    assert returned == []
     site.end(site.ran[0])
     returned.clear()
     site.clearing.give_back(1.0, 1000.0)
