@@ -154,3 +154,39 @@ def _client(pool: Any) -> Any:
     import redis
 
     return redis.Redis(connection_pool=pool)
+
+
+def forget_connections(app: Any) -> None:
+    """Have an app connect anew, to what its settings name by now: broker and result backend.
+
+    Celery makes each once. What was connected is closed with its last user. Results that are still
+    in somebody's hands ask for nothing any more: their ``__del__`` would, of a server that is gone.
+    """
+    app._pool = None
+    if "amqp" in vars(app):
+        app.amqp._producer_pool = None
+    consumer = getattr(app._backend, "result_consumer", None)
+    if consumer is not None:
+        consumer.stop()
+        for name in ("_pubsub", "_consumer"):
+            if hasattr(consumer, name):
+                setattr(consumer, name, None)
+    app._backend_cache = None
+    vars(app._local).pop("backend", None)
+
+
+@contextmanager
+def current_app_kept() -> Iterator[None]:
+    """Have the current and the default app be the same ones after the block.
+
+    A worker that is embedded in a process makes its app both, and forbids to wait for results.
+    """
+    from celery import _state
+
+    current, default = _state._tls.current_app, _state.default_app
+    blocks = _state.task_join_will_block()
+    try:
+        yield
+    finally:
+        _state._tls.current_app, _state.default_app = current, default
+        _state._set_task_join_will_block(blocks)

@@ -49,13 +49,19 @@ class Child:
         end = time.monotonic() + seconds
         while not (value := fact()):
             if self._process.poll() is not None:
-                raise DemoError(f"{self.name} ended before {what}:\n{self._said()}")
+                raise DemoError(f"{self.name} ended before {what}:\n{self.said()}")
             if time.monotonic() >= end:
-                raise DemoError(f"{self.name}: no {what} in {seconds:g} s:\n{self._said()}")
+                raise DemoError(f"{self.name}: no {what} in {seconds:g} s:\n{self.said()}")
             time.sleep(POLL_SECONDS)
         return value
 
-    def _said(self) -> str:
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended yet."""
+        return self._process.poll() is None
+
+    def said(self) -> str:
+        """The end of its log."""
         lines = self.log.read_text(errors="replace").splitlines()
         return "\n".join(lines[-SHOWN_LINES:])
 

@@ -1,0 +1,53 @@
+"""``python -m celery_fair.testing.apart_worker``: the worker that `apart` starts."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from celery import signals
+from celery.app.utils import find_app
+
+from celery_fair.app import Fair
+from celery_fair.testing import work
+from celery_fair.testing.apart import READY, SPEC, send
+from celery_fair.testing.interrupting import Countdown, count_down
+from celery_fair.testing.journal import Telling
+
+
+def main() -> None:
+    spec = json.loads(os.environ[SPEC])
+    app = find_app(spec["app"])
+    fair = Fair.of(app)
+    if fair is None:
+        raise SystemExit(f"{spec['app']} has no celery-fair in it: Fair(app) installs it")
+    app.conf.update(spec["conf"])
+    work.register(app)
+    tell = functools.partial(send, os.open(spec["pipe"], os.O_WRONLY))
+    fair.add_observer(Telling(tell))
+    countdown = Countdown(Path(spec["countdown"]))
+
+    def ready(**_: Any) -> None:
+        tell(READY, {})
+
+    def in_child(**_: Any) -> None:
+        count_down(fair, countdown)
+
+    def in_worker(sender: Any = None, **_: Any) -> None:
+        if spec["pool"] != "prefork":
+            count_down(fair, countdown)
+        ready()
+
+    signals.worker_ready.connect(in_worker)
+    signals.worker_process_init.connect(in_child)
+    app.worker_main(
+        ["worker", "-P", spec["pool"], "-c", str(spec["concurrency"]), "-n", spec["hostname"],
+         "-l", "INFO", "--without-mingle", "--without-gossip"]
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
