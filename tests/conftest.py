@@ -13,6 +13,9 @@ import psutil
 import pytest
 from celery import _state
 
+from tests.nodes.nursery import Nursery
+from tests.nodes.worker import CeleryProcess
+
 pytest_plugins = [
     "tests.brokers.fixtures",
     "tests.nodes.fixtures",
@@ -60,6 +63,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # A shell without job control starts what is in its background with Ctrl-C ignored, and so
     # would all be that the tests start and interrupt.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    CeleryProcess.nursery = Nursery()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -84,6 +88,8 @@ def tasks_of_its_own() -> Iterator[None]:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if session.config.pluginmanager.hasplugin("dsession"):
         return  # xdist's controller: its workers are its children, and check theirs
+    if CeleryProcess.nursery is not None:
+        CeleryProcess.nursery.close()
     left = _left_behind()
     if not left:
         return

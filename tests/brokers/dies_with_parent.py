@@ -12,8 +12,15 @@ import sys
 
 PR_SET_PDEATHSIG = 1
 
-if sys.platform == "linux":
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != int(sys.argv[1]):  # the parent died before we asked
-        sys.exit(1)
-os.execvp(sys.argv[2], sys.argv[2:])
+
+def die_with_parent(parent: int) -> None:
+    """Have the kernel kill this process as soon as its parent, which that was, is gone."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # it died before we asked
+            sys.exit(1)
+
+
+if __name__ == "__main__":
+    die_with_parent(int(sys.argv[1]))
+    os.execvp(sys.argv[2], sys.argv[2:])

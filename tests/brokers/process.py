@@ -14,7 +14,7 @@ import sys
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import psutil
 
@@ -84,17 +84,20 @@ class ChildProcess:
         """Start the command and return at once."""
         self._run_offset = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("ab") as output:
-            self._process = subprocess.Popen(
-                [sys.executable, "-IS", str(LAUNCHER), str(os.getpid()), *self.command],
-                env={**os.environ, **self.env},
-                cwd=self.cwd,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+            self._process = self._launch({**os.environ, **self.env}, output)
         self._sessions.append(self._process.pid)
         _started.add(self)
+
+    def _launch(self, env: Mapping[str, str], output: IO[bytes]) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [sys.executable, "-IS", str(LAUNCHER), str(os.getpid()), *self.command],
+            env=env,
+            cwd=self.cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
 
     @property
     def pid(self) -> int:

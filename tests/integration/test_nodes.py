@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -57,6 +58,20 @@ def test_the_journal_tells_what_runs_and_how_it_ended(start_worker, plain_app, j
     assert journal.labels("retry") == ["again"]
     assert journal.started().count("again") == 2
     assert journal.running() == ["long"]
+
+
+def test_a_worker_that_is_forked_leads_a_session_of_its_own_and_says_how_it_ended(start_worker):
+    worker = start_worker()
+    parent = psutil.Process(worker.pid).parent()
+    assert parent.cmdline()[1:3] == ["-m", "tests.nodes.nursery"]
+    assert os.getsid(worker.pid) == worker.pid
+    worker.kill()
+    assert worker.exit_code == -signal.SIGKILL
+
+
+def test_a_worker_that_says_how_python_starts_is_started_for_itself(start_worker):
+    worker = start_worker(env={"PYTHONDONTWRITEBYTECODE": "yes"})
+    assert psutil.Process(worker.pid).cmdline()[1:3] == ["-m", "celery"]
 
 
 def test_a_worker_that_cannot_start_fails_with_its_log(start_worker):

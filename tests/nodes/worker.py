@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import IO, ClassVar
 
 from tests.brokers.broker import Broker
 from tests.brokers.process import ChildProcess
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.nodes.nursery import ROOT, Forked, Nursery
 
 # Mingling costs a second of every start, and one worker has nobody to gossip with.
 QUIET_FLAGS = ("--without-mingle", "--without-gossip")
@@ -19,8 +20,18 @@ QUIET_FLAGS = ("--without-mingle", "--without-gossip")
 class CeleryProcess(ChildProcess):
     """A worker by its whole command; ready when *this run* has logged so (at loglevel INFO)."""
 
+    nursery: ClassVar[Nursery | None] = None
+    """Where there is one, as in pytest, a worker is forked from it if that makes no difference."""
+
     def is_ready(self) -> bool:
         return re.search(r"\S+@\S+ ready\.$", self.log_text(), re.MULTILINE) is not None
+
+    def _launch(
+        self, env: Mapping[str, str], output: IO[bytes]
+    ) -> subprocess.Popen[bytes] | Forked:
+        if self.nursery is not None and self.nursery.can(self.command, env, self.cwd):
+            return self.nursery.fork(self.command, env, output)
+        return super()._launch(env, output)
 
 
 class WorkerProcess(CeleryProcess):
