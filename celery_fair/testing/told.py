@@ -52,12 +52,19 @@ class Watch:
         from rich.console import Console
 
         from celery_fair.cli.asking import Asking
+        from celery_fair.cli.explain_many_text import show_kind
         from celery_fair.cli.explain_text import show_task
+        from celery_fair.cli.explained_kind import explain_kind
 
         text = io.StringIO()
         console = Console(file=text, width=WIDTH, force_terminal=False, highlight=False)
+        asking, story = Asking(self.app, ASK_SECONDS, limit=1), self.story(id)
         try:
-            show_task(console, Asking(self.app, ASK_SECONDS, limit=1).task(id), time.time())
+            found, now = asking.task(id), time.time()
+            if found.is_found or story is None:
+                show_task(console, found, now)
+            else:  # at a broker that shows no message: why do its like wait?
+                show_kind(console, explain_kind(story.kind, asking.workers(), now), now)
         except Exception as error:  # the test fails for another reason, which is to be seen
             text.write(f"(it could not be asked: {error})\n")
         lines = "".join(f"  {line}\n" for line in text.getvalue().splitlines())

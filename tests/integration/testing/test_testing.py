@@ -15,6 +15,7 @@ BLOCKS = re.findall(r"```python\n# (\S+\.py)\n(.*?)```", PAGE.read_text(), re.DO
 FLAGS = ("-p", "no:celery", "-p", "no:docker_tools", "-p", "no:xdist", "-q", "--strict-markers")
 
 pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.timeout(300)
 
 WRONG = '''
 import time
@@ -82,8 +83,9 @@ SAID = {
     "test_late": (
         r"expected shop\.summarize to start within 0\.1 s, and it had not started after 3\.1 s",
         r"the worker: 4 slots, threads, on memory",
-        r"batch: \d+ ran, [34] run, \d+ wait",
+        r"batch: 0 ran, [2-4] run, \d wait",
         r"where the time went, as `celery fair explain` has it:",
+        r"batch: \d wait .* run\n.* why .*",
     ),
     "test_share": (
         r"expected batch to have at least 90% of the slots, and it had \d+\.\d%",
@@ -118,7 +120,7 @@ def test_the_examples_of_the_page_pass(project):
         "test_shop.py",
         "test_more.py",
     }
-    result = project.runpytest_subprocess(*FLAGS, timeout=80)
+    result = project.runpytest_subprocess(*FLAGS, timeout=240)
     result.assert_outcomes(passed=7)
 
 
@@ -127,7 +129,7 @@ def test_what_fails_says_why_and_leaves_nothing(project, monkeypatch):
         project.path.joinpath(name).unlink()
     project.makepyfile(test_wrong=WRONG)
     monkeypatch.setenv("CELERY_FAIR_TEST_BROKER", "memory")
-    result = project.runpytest_subprocess(*FLAGS, "--show-capture=no", timeout=80)
+    result = project.runpytest_subprocess(*FLAGS, "--show-capture=no", timeout=240)
     result.assert_outcomes(failed=6, errors=2, passed=1)
     sections = re.split(
         r"^_{3,} (?:ERROR at setup of )?(test_\w+) _{3,}$", result.stdout.str(), flags=re.M
