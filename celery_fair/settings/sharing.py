@@ -97,6 +97,15 @@ class SharingSettings(Settings):
         ge=1,
     )
 
+    waiting_room: int = setting(
+        256,
+        "a number of messages from 1 to 10000",
+        "so many of a kind wait in a worker for places, budgets or before_batch; what stands "
+        "behind them in a queue isn't seen",
+        ge=1,
+        le=10_000,
+    )
+
     load_probe: str | Callable[[], Any] | None = setting(
         None,
         "a callable, its dotted name, or none",

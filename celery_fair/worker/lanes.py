@@ -30,7 +30,7 @@ in the middle of an overload, since "nothing interactive waits".
 FAILING_LIMIT = 64
 """So many may be being failed at once; a slow result backend takes a while for each."""
 
-ROOM_LIMIT = 64
+ROOM_LIMIT = 256
 """So many may wait until they are cleared: beyond them a lane looks no further into its queues."""
 
 _sequence = count()
@@ -80,7 +80,7 @@ class Lane:
     batch that waits for its rate is not run, so it is owed ever more, and credited for it.
     ``aside`` are held messages of paused queues: they wait for no slot, and take no credit. Nor do
     ``uncleared`` ones, which lack a place at a resource or the word of a hook; there are
-    `ROOM_LIMIT` at the most, by their numbers. But ``fresh`` ones among them do, of which it isn't
+    ``room_limit`` at the most, by number. But ``fresh`` ones among them do, of which it isn't
     known yet that they must wait: else a worker would pull them all while it asks about the first.
     From the first message on that names a tenant, tenants take turns in what is held.
     """
@@ -101,6 +101,7 @@ class Lane:
         "paused",
         "probe_at",
         "probing",
+        "room_limit",
         "scheduled",
         "scheduled_limit",
         "takes_turns",
@@ -109,7 +110,12 @@ class Lane:
     )
 
     def __init__(
-        self, kind: Kind, now: float, scheduled_limit: int, limited_limit: int = NO_LIMIT
+        self,
+        kind: Kind,
+        now: float,
+        scheduled_limit: int,
+        limited_limit: int = NO_LIMIT,
+        room_limit: int = ROOM_LIMIT,
     ) -> None:
         self.kind = kind
         self.credit = 0
@@ -117,6 +123,7 @@ class Lane:
         self.scheduled = 0
         self.scheduled_limit = scheduled_limit
         self.limited_limit = limited_limit
+        self.room_limit = room_limit
         self.asked_at = now
         self.alive = True
         self.failing = 0
@@ -157,7 +164,7 @@ class Lane:
         if (
             self.scheduled >= self.scheduled_limit
             or self.failing >= FAILING_LIMIT
-            or len(self.uncleared) >= ROOM_LIMIT
+            or len(self.uncleared) >= self.room_limit
         ):
             return min(room, 0)
         if self.limited:  # what comes next may have to wait for its rate too
@@ -171,7 +178,7 @@ class Lane:
         Then nothing is known to want a slot but what is held: it has no backlog to be protected,
         or to be owed.
         """
-        return len(self.uncleared) >= ROOM_LIMIT
+        return len(self.uncleared) >= self.room_limit
 
     def grant(self, credit: int, now: float) -> None:
         """Set the credit; the broker is asked anew as soon as there is room again."""

@@ -17,7 +17,7 @@ from celery_fair.policy.tenants import Turn
 from celery_fair.worker import internals
 from celery_fair.worker.amqp_windows import AmqpConsumerWindow, AmqpWindow
 from celery_fair.worker.consumer import LaneConsumer
-from celery_fair.worker.lanes import NO_LIMIT, Lane
+from celery_fair.worker.lanes import NO_LIMIT, ROOM_LIMIT, Lane
 from celery_fair.worker.pools import Pool
 from celery_fair.worker.waker import Waker
 from celery_fair.worker.windows import (
@@ -57,6 +57,7 @@ class Puller:
         waker: Waker,
         on_queues_changed: Callable[[], None],
         sharded: Iterable[Kind] = (),
+        room_limit: int = ROOM_LIMIT,
     ) -> None:
         self._c = c
         self._kind_of_queue = kind_of_queue
@@ -71,6 +72,7 @@ class Puller:
         self.heads: Mapping[Kind, Heads] = {kind: Heads() for kind in sharded}
         self.tenants_differ: Callable[[], bool] = lambda: True
         """Whether they take turns; else shards do."""
+        self._room_limit = room_limit
         self._unnoted: deque[internals.Unnoted] = deque()
 
     def build(self) -> Pulling:
@@ -103,7 +105,7 @@ class Puller:
         slots = max(self._pool.slots, self._c.controller.max_concurrency or 0)
         limited = self._c.prefetch_multiplier * slots or NO_LIMIT
         now = monotonic()
-        return {kind: Lane(kind, now, scheduled, limited) for kind in KINDS}
+        return {kind: Lane(kind, now, scheduled, limited, self._room_limit) for kind in KINDS}
 
     @property
     def _driver(self) -> str:

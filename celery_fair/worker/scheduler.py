@@ -110,6 +110,7 @@ class Scheduler:
             waker=self.waker,
             on_queues_changed=self._queues_changed,
             sharded=fair.shards.hands,
+            room_limit=fair.settings.waiting_room,
         )
         self.dispatcher.tenants.on_start = self.puller.started
         self.dispatcher.tenants.on_end = self.puller.ended

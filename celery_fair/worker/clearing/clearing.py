@@ -47,6 +47,11 @@ IDLE_SECONDS: Final = 1.0
 STALE_SECONDS: Final = LEASE_SECONDS - RENEW_SECONDS
 """After so long without a renewal nothing is begun with a place: it may be another's by now."""
 
+FEW: Final = 16
+LOOKING: Final = 0.1
+"""Where more than a few wait, looking for those that could have a slot takes a part of the loop's
+time at the most: each look is at all of them, and there may be one a message."""
+
 OF_CELERY: Final = frozenset({"celery.chord_unlock", "celery.accumulate", "celery.backend_cleanup"})
 """Its own work, of which a hook isn't asked: to refuse it would end a chord that nobody refused."""
 
@@ -78,6 +83,7 @@ class Clearing:
         """What tasks use that have asked for it, and must wait."""
         self._cleared: dict[str, Waiting] = {}
         """By lease: those in a lane, that have yet to get a slot."""
+        self._look_again_at = -math.inf
         self.idle = self.stale = 0
         """Places that found no slot in time, and those that were not renewed in time."""
 
@@ -204,11 +210,16 @@ class Clearing:
         keeper = self.keeper
         if keeper is None or not (keeper.wants or self.places.has_news or self._any_waits()):
             return
+        if now < self._look_again_at and not self.places.has_news:
+            return  # the next tick does
+        began = monotonic()
         wants = [want for lane in self._lanes() for want in self._wants(lane, now)]
         changed = {w.lease for w in wants} != {w.lease for w in keeper.wants}
         if changed or self.places.has_news:
             keeper.wants = wants
             keeper.ask()
+        if sum(len(lane.uncleared) for lane in self._dispatcher.lanes.values()) > FEW:
+            self._look_again_at = now + (monotonic() - began) / LOOKING
 
     def _any_waits(self) -> bool:
         return any(lane.uncleared for lane in self._dispatcher.lanes.values())

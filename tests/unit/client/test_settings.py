@@ -65,6 +65,7 @@ ACCEPTED: dict[str, list[Any]] = {
     "interactive_max_running": [1, None],
     "batch_max_running": [100, None],
     "before_batch": ["shop.rules:eligible", print, None],
+    "waiting_room": [1, 10_000],
     "before_batch_seconds": [0.1, 60],
     "before_batch_on_error": ["admit", "refuse"],
 }
@@ -151,6 +152,7 @@ REFUSED: dict[str, list[Any]] = {
     "interactive_max_running": [0, 1.5, True],
     "batch_max_running": [0, "10"],
     "before_batch": ["", 7, "a b"],
+    "waiting_room": [0, 10_001, None, 1.5],
     "before_batch_seconds": [0, 61, None],
     "before_batch_on_error": ["ignore", None],
 }

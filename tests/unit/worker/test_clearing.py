@@ -19,7 +19,7 @@ from celery_fair.resources.rules import Resource
 from celery_fair.resources.store import LEASE_SECONDS, Want
 from celery_fair.worker import internals
 from celery_fair.worker.clearing import clearing as module
-from celery_fair.worker.clearing.clearing import IDLE_SECONDS, Clearing
+from celery_fair.worker.clearing.clearing import FEW, IDLE_SECONDS, Clearing
 from celery_fair.worker.clearing.keeper import Keeper
 from celery_fair.worker.clearing.outage import Line, Outage
 from celery_fair.worker.clearing.places import Places
@@ -194,6 +194,29 @@ def test_a_full_room_takes_no_more_and_is_no_wait_for_a_slot(site):
     lane.asked_at = monotonic() + 60.0  # the broker is never seen to have nothing
     batch = site.give("a", kind=BATCH)
     assert site.ran[-1] is batch
+
+
+def test_a_hundred_that_wait_for_one_resource_stand_in_nobodys_way(site):
+    for _ in range(100):
+        site.give("b:openai")
+        site.turn()
+    lane = site.dispatcher.lanes[INTERACTIVE]
+    assert lane.room() > 0
+    plain, other = site.give("a"), site.give("a:gpu")
+    site.clearing.look(monotonic() + 60.0)
+    site.turn()
+    assert site.ran[-2:] == [plain, other]
+
+
+def test_where_many_wait_not_every_message_looks_at_all_of_them(site):
+    first = [site.give() for _ in range(FEW + 1)]
+    site.turn()
+    site.clearing._look_again_at = monotonic() + 60.0
+    asked = len(site.keeper.wants)
+    site.give("a:gpu")
+    assert len(site.keeper.wants) == asked
+    site.end(first[0])  # there is a place to give to somebody
+    assert len(site.keeper.wants) > asked
 
 
 def test_no_more_is_asked_for_than_could_have_a_slot(store):
