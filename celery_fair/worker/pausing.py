@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from time import monotonic
+from typing import Any
 
 from celery_fair.policy.kinds import Kind
 from celery_fair.worker import internals
@@ -51,6 +52,10 @@ class Pausing:
     def put_aside(self, lane: Lane) -> None:
         """Look through what is held, which has just got more."""
         lane.set_aside(self._is_aside)
+
+    def is_paused(self, request: Any) -> bool:
+        """Whether its queue is."""
+        return bool(self.keys) and internals.queue_of(request) in self.keys
 
     def _is_aside(self, held: Held) -> bool:
         return internals.queue_of(held.request) in self.keys

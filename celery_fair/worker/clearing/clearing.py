@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import chain
-from operator import attrgetter
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
-from celery_fair.headers import FairHeader
-from celery_fair.policy.kinds import BATCH, KINDS, Kind
-from celery_fair.policy.tenant_rules import Tenant
+from celery_fair.policy.kinds import KINDS, Kind
 from celery_fair.resources.store import LEASE_SECONDS, RENEW_SECONDS, Wait, Want
 from celery_fair.worker import internals, telling
-from celery_fair.worker.clearing.places import Places
-from celery_fair.worker.clearing.waiting import (
-    ATTRIBUTE,
-    LEASE,
-    WANT,
-    Needs,
-    Waiting,
-    waiting_of,
-)
-from celery_fair.worker.holding import PERHAPS_SECONDS
+from celery_fair.worker.clearing.needs import Uses, needs_of
+from celery_fair.worker.clearing.places import IDLE_SECONDS, Places
+from celery_fair.worker.clearing.returning import Returning
+from celery_fair.worker.clearing.turn import in_turn
+from celery_fair.worker.clearing.waiting import ATTRIBUTE, LEASE, WANT, Waiting, waiting_of
 from celery_fair.worker.lanes import Held, Lane
 from celery_fair.worker.outcomes import WITHDRAWN
 from celery_fair.worker.slots import Slot
@@ -37,13 +28,6 @@ if TYPE_CHECKING:
     from celery_fair.worker.clearing.keeper import Keeper
     from celery_fair.worker.dispatcher import Dispatcher
 
-logger = logging.getLogger(__name__)
-
-_held_of = attrgetter("held")
-
-IDLE_SECONDS: Final = 1.0
-"""After so long a place that has found no slot here is another worker's to use."""
-
 STALE_SECONDS: Final = LEASE_SECONDS - RENEW_SECONDS
 """After so long without a renewal nothing is begun with a place: it may be another's by now."""
 
@@ -51,12 +35,6 @@ FEW: Final = 16
 LOOKING: Final = 0.1
 """Where more than a few wait, looking for those that could have a slot takes a part of the loop's
 time at the most: each look is at all of them, and there may be one a message."""
-
-OF_CELERY: Final = frozenset({"celery.chord_unlock", "celery.accumulate", "celery.backend_cleanup"})
-"""Its own work, of which a hook isn't asked: to refuse it would end a chord that nobody refused."""
-
-Uses = Callable[[Kind, str, FairHeader | None], tuple[Sequence[str], int] | None]
-"""What a task uses, and how many tokens, by its kind, its name and its header."""
 
 
 class Clearing:
@@ -84,6 +62,7 @@ class Clearing:
         self._cleared: dict[str, Waiting] = {}
         """By lease: those in a lane, that have yet to get a slot."""
         self._look_again_at = -math.inf
+        self.give_back = Returning(dispatcher, keeper).give_back
         self.idle = self.stale = 0
         """Places that found no slot in time, and those that were not renewed in time."""
 
@@ -91,7 +70,7 @@ class Clearing:
 
     def takes(self, lane: Lane, held: Held, now: float) -> bool:
         """Have a request that has come wait, if it needs anything first; whether it does."""
-        needs = self._needs(lane.kind, held.request)
+        needs = needs_of(lane.kind, held.request, self._uses, self.hooking is not None)
         if needs is None:
             return False
         waiting = Waiting(lane, held, needs)
@@ -104,18 +83,6 @@ class Clearing:
             dispatcher.observers.tell("held", telling.of_held(lane.kind, held))
         self.look(now)
         return True
-
-    def _needs(self, kind: Kind, request: Any) -> Needs | None:
-        name, asks = request.task.name, kind == BATCH and self.hooking is not None
-        asks = asks and name not in OF_CELERY
-        if not asks and (self._uses is None or self._uses(kind, name, None) is None):
-            return None  # as most are: their header isn't read for it
-        header = FairHeader.read(internals.message_of(request).headers)
-        found = None if self._uses is None else self._uses(kind, name, header)
-        asks = asks and (header is None or not header.yields)  # what goes on was let in before
-        if found is None:
-            return Needs((), 0, asks) if asks else None
-        return Needs(*found, asks)
 
     def wait(self, waiting: Waiting) -> None:
         """Into the room, with nothing granted."""
@@ -239,7 +206,7 @@ class Clearing:
             return []
         asked: Counter[Sequence[str]] = Counter()
         found = []
-        for waiting in _in_turn(lane):
+        for waiting in in_turn(lane):
             want = waiting.want
             if want is None or waiting.asks_hook or self.is_paused(waiting):
                 continue
@@ -250,8 +217,7 @@ class Clearing:
 
     def is_paused(self, waiting: Waiting) -> bool:
         """Whether its queue is."""
-        keys = self._dispatcher.pausing.keys
-        return bool(keys) and internals.queue_of(waiting.held.request) in keys
+        return self._dispatcher.pausing.is_paused(waiting.request)
 
     def why(self, waiting: Waiting) -> dict[str, Any]:
         """What a request waits for, as facts; ``again_at`` is epoch seconds."""
@@ -315,51 +281,6 @@ class Clearing:
         else:
             self.places.end(lease, began=False)
 
-    def give_back(self, hold_seconds: float, longest_seconds: float) -> None:
-        """Return to the broker what waits here in vain, or for longer than it would bear.
-
-        And what others have slots for, while there is none here.
-        """
-        dispatcher, now = self._dispatcher, monotonic()
-        others_have = hold_seconds <= PERHAPS_SECONDS  # else it would come back, and go in circles
-        is_busy = others_have and self._has_been_busy(hold_seconds, now)
-        busy_before = now - hold_seconds if is_busy else -math.inf
-        for kind, lane in dispatcher.lanes.items():
-            if not lane.uncleared:
-                continue
-            with dispatcher.lock:
-                before = now if lane.paused else now - longest_seconds
-                found = [
-                    one
-                    for one in lane.uncleared.values()
-                    if one.received_at < before
-                    or (one.received_at < busy_before and one.not_before <= now)
-                    or self.is_paused(one)
-                    or self._is_in_vain(one, now)
-                ]
-            window = dispatcher.windows[kind]
-            dispatcher.giving_back.uncleared(lane, window, found, now - longest_seconds)
-
-    def _has_been_busy(self, seconds: float, now: float) -> bool:
-        """Whether all slots are taken, and none of them by what has just begun.
-
-        Else a worker of one slot would give all back with each short task; those who took it would
-        do the same with the next, and have no time for anything else.
-        """
-        taken = list(
-            self._dispatcher.slots
-        )  # one that has just ended runs by the policy's books yet
-        if len(taken) < self._dispatcher.policy.slots:
-            return False
-        return all(now - slot.started_at >= seconds for slot in taken)
-
-    def _is_in_vain(self, waiting: Waiting, now: float) -> bool:
-        """Whether only another worker may run it: in an outage this one may have no part."""
-        keeper = self.keeper
-        if keeper is None or keeper.without.isdisjoint(waiting.uses):
-            return False
-        return now - waiting.received_at >= IDLE_SECONDS
-
     # --- over the life of a connection
 
     def disconnect(self) -> None:
@@ -379,20 +300,6 @@ class Clearing:
             self.hooking.stop()
         if self.keeper is not None:
             self.keeper.stop()
-
-
-def _in_turn(lane: Lane) -> Iterator[Waiting]:
-    """As they would be held: of each tenant the oldest first, and tenants by turns."""
-    oldest_first = sorted(lane.uncleared.values(), key=_held_of)
-    if not lane.takes_turns:
-        return iter(oldest_first)
-    before: Counter[Tenant] = Counter()
-    places = []
-    for number, waiting in enumerate(oldest_first):
-        tenant = waiting.held.tenant
-        places.append((lane.turns.place_of(tenant, before[tenant]), number, waiting))
-        before[tenant] += 1
-    return (waiting for _, _, waiting in sorted(places))
 
 
 def _is(waiting: Waiting, held: Held) -> bool:

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Collection
 from threading import Lock
+from typing import Final
 
 from celery_fair.resources.store import Ended, Want
 from celery_fair.worker.outcomes import WITHDRAWN
 from celery_fair.worker.slots import Slot
+
+IDLE_SECONDS: Final = 1.0
+"""After so long a place that has found no slot here is another worker's to use."""
 
 
 class Grant:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from celery_fair.resources.charging import LEASE as LEASE  # whoever puts them there looks here
 from celery_fair.resources.charging import WANT as WANT
 from celery_fair.resources.store import Want
+from celery_fair.worker.clearing.needs import Needs
 
 if TYPE_CHECKING:
     from celery_fair.worker.lanes import Held, Lane
@@ -18,14 +18,6 @@ ATTRIBUTE: Final = "fair_waiting"
 """Of a Celery request: its `Waiting`, from its arrival to its end."""
 
 _numbers = count(1)
-
-
-class Needs(NamedTuple):
-    """What a request must have before it may take a slot."""
-
-    uses: Sequence[str]
-    tokens: int
-    asks_hook: bool
 
 
 class Waiting:

@@ -19,10 +19,10 @@ from celery_fair.resources.rules import Resource
 from celery_fair.resources.store import LEASE_SECONDS, Want
 from celery_fair.worker import internals
 from celery_fair.worker.clearing import clearing as module
-from celery_fair.worker.clearing.clearing import FEW, IDLE_SECONDS, Clearing
+from celery_fair.worker.clearing.clearing import FEW, Clearing
 from celery_fair.worker.clearing.keeper import Keeper
 from celery_fair.worker.clearing.outage import Line, Outage
-from celery_fair.worker.clearing.places import Places
+from celery_fair.worker.clearing.places import IDLE_SECONDS, Places
 from celery_fair.worker.clearing.pulse import Pulse
 from celery_fair.worker.clearing.waiting import LEASE, waiting_of
 from celery_fair.worker.deadlines import Deadline

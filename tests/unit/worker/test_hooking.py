@@ -17,8 +17,9 @@ from celery_fair.worker import internals
 from celery_fair.worker.clearing import moving
 from celery_fair.worker.clearing.hooking import AGAIN_SECONDS, MOST_MOVES, Hooking
 from celery_fair.worker.clearing.moving import Move
+from celery_fair.worker.clearing.needs import Needs
 from celery_fair.worker.clearing.questions import Question
-from celery_fair.worker.clearing.waiting import Needs, Waiting
+from celery_fair.worker.clearing.waiting import Waiting
 from celery_fair.worker.lanes import ROOM_LIMIT, Lane, make_held
 
 HOLD_SECONDS = 30.0
