@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
+import threading
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from celery.exceptions import SoftTimeLimitExceeded
 
 from celery_fair.errors import SettingsError, did_you_mean
 from celery_fair.headers import FairHeader
@@ -17,6 +22,24 @@ if TYPE_CHECKING:
     from celery_fair.app import Fair
 
 logger = logging.getLogger(__name__)
+
+SLOW_SECONDS: Final = 1.0
+"""An estimate that takes longer is told of: each publish takes as long."""
+
+_spared = threading.local()
+
+
+def spare_this_thread() -> None:
+    """Run nobody's estimate in this thread, outside of a task: many tasks wait for what it does."""
+    _spared.process = os.getpid()  # a child that is forked here is another one
+
+
+def is_spared() -> bool:
+    """Whether `spare_this_thread` was called, in this thread of this process."""
+    return getattr(_spared, "process", None) == os.getpid()
+
+
+NONE_UNTIL: Final = "such calls count as none until they are charged"
 
 
 class Uses(NamedTuple):
@@ -79,7 +102,10 @@ class Using:
     def estimate(self, name: str, task: Any, args: Any, kwargs: Any) -> int:
         """Return the tokens that a call is thought to use; 0 where nobody knows.
 
-        A function that fails fails no publish: the call is charged with what it says as it runs.
+        A function runs in the thread that publishes, whose locals and connections it may need: so
+        nothing can end it there but the task's own time limit, or a web server's. Where it would
+        hold up a worker, it isn't asked. One that fails fails no publish: the call is charged with
+        what it says as it runs.
         """
         task = task if task is not None else self._fair.registered(name)
         said = declared_tokens(task)
@@ -87,19 +113,30 @@ class Using:
             return 0
         if not callable(said):
             return known_tokens(said, f"tokens of {name}")
+        if is_spared() and self._fair.app.current_worker_task is None:
+            self._say_once(name, "aren't estimated in a worker's own threads", NONE_UNTIL)
+            return 0
+        began = monotonic()
         try:
             return known_tokens(said(*(args or ()), **(kwargs or {})), f"tokens of {name}")
+        except SoftTimeLimitExceeded:  # of the task that publishes
+            raise
         except Exception as error:
-            if name not in self._warned:
-                self._warned.add(name)
-                logger.warning(
-                    "celery-fair: the tokens of %s can't be estimated (%s: %s): such calls count "
-                    "as none until they are charged",
-                    name,
-                    type(error).__name__,
-                    error,
-                )
+            self._say_once(
+                name, f"can't be estimated ({type(error).__name__}: {error})", NONE_UNTIL
+            )
             return 0
+        finally:
+            if (took := monotonic() - began) > SLOW_SECONDS:
+                self._say_once(
+                    name, f"took {took:.1f} s to estimate", "each publish waits for that"
+                )
+
+    def _say_once(self, name: str, what: str, so: str) -> None:
+        """Tell the first trouble with a task's estimates, and no other."""
+        if name not in self._warned:
+            self._warned.add(name)
+            logger.warning("celery-fair: the tokens of %s %s: %s", name, what, so)
 
     def check(self, tasks: Mapping[str, Any], rules: Rules) -> None:
         """Raise `SettingsError` with each name of a resource that there is not."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from celery_fair.errors import QueueTimeout, TaskRefused
+from celery_fair.resources.uses import spare_this_thread
 from celery_fair.worker import internals
 from celery_fair.worker.lanes import Held, Lane
 
@@ -80,6 +81,7 @@ class Failing:
         thread.join(seconds)
 
     def _run(self, todo: queue.SimpleQueue[TimedOut | None]) -> None:
+        spare_this_thread()
         for timed_out in iter(todo.get, None):
             try:
                 self._run_one(timed_out)

@@ -12,6 +12,7 @@ from celery_fair.errors import JobNotFound, SettingsError, StateAway
 from celery_fair.jobs import calls, tickets
 from celery_fair.jobs.store import Due, JobStore
 from celery_fair.jobs.task import way_of
+from celery_fair.resources.uses import spare_this_thread
 
 if TYPE_CHECKING:
     from celery_fair.app import Fair
@@ -67,6 +68,7 @@ class JobKeeping:
             self._thread.join(STOP_SECONDS)
 
     def _run(self, store: JobStore, tasks: list[str]) -> None:
+        spare_this_thread()
         while not self._ended.wait(random.uniform(SHORTEST_SECONDS, LONGEST_SECONDS)):
             try:
                 self.look(store, tasks)

@@ -44,8 +44,10 @@ class FairStep(bootsteps.StartStopStep):
             self.keeping = JobKeeping(fair)
 
     def start(self, c: Any) -> None:
+        from celery_fair.resources.uses import spare_this_thread
         from celery_fair.worker.startup import announce
 
+        spare_this_thread()  # the loop's
         self.scheduler.connect()
         if not c.restart_count:
             announce(self.scheduler)

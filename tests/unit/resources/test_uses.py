@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
 from celery import Celery
+from celery.exceptions import SoftTimeLimitExceeded
 
 from celery_fair import BadOption, Fair, FairHeader, SettingsError, fair_task
-from celery_fair.resources.uses import Uses
+from celery_fair.resources import uses
+from celery_fair.resources.uses import Uses, spare_this_thread
 
 RESOURCES = {"openai": {"max_running": 8}, "gpu": {}}
 
@@ -137,6 +140,80 @@ def test_an_estimate_that_fails_is_said_once_and_fails_no_publish(
 
     assert [header(fair, "short", "four").tokens for _ in range(3)] == [0, 0, 0]
     assert caplog.text.count("the tokens of short can't be estimated") == 1
+
+
+def test_no_estimate_can_hang_in_the_threads_by_which_a_worker_lives(
+    app: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The loop publishes the errbacks of a task whose child was killed, for instance."""
+    fair = Fair(app, resources=RESOURCES)
+
+    @app.task(shared=False, name="hangs", uses="openai", tokens=lambda: threading.Event().wait())
+    def hangs() -> None: ...
+
+    @app.task(shared=False, name="known", uses="openai", tokens=8)
+    def known() -> None: ...
+
+    found: list[int] = []
+
+    def loop() -> None:
+        spare_this_thread()
+        found.extend(header(fair, name).tokens for name in ("hangs", "hangs", "known"))
+
+    thread = threading.Thread(target=loop, daemon=True)
+    thread.start()
+    thread.join(10)
+    assert found == [0, 0, 8]
+    assert caplog.text.count("the tokens of hangs aren't estimated in a worker's own threads") == 1
+
+
+def test_a_task_estimates_even_in_the_loop_as_it_runs_there_under_solo(app: Any) -> None:
+    fair = Fair(app, resources=RESOURCES)
+
+    @app.task(shared=False, name="short", uses="openai", tokens=len)
+    def short(text: str) -> None: ...
+
+    @app.task(shared=False, name="parent")
+    def parent() -> int:
+        return header(fair, "short", "four").tokens
+
+    found: list[int] = []
+
+    def loop() -> None:
+        spare_this_thread()
+        found.append(parent.apply().get())
+
+    thread = threading.Thread(target=loop, daemon=True)
+    thread.start()
+    thread.join(10)
+    assert found == [4]
+
+
+def test_a_slow_estimate_is_said_once(
+    app: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fair = Fair(app, resources=RESOURCES)
+    clock = iter(range(100)).__next__
+    monkeypatch.setattr(uses, "monotonic", lambda: 2.0 * clock())
+
+    @app.task(shared=False, name="short", uses="openai", tokens=len)
+    def short(text: str) -> None: ...
+
+    assert [header(fair, "short", "four").tokens for _ in range(2)] == [4, 4]
+    assert caplog.text.count("the tokens of short took 2.0 s to estimate") == 1
+
+
+def test_the_soft_time_limit_of_the_task_that_publishes_ends_its_estimate(app: Any) -> None:
+    fair = Fair(app, resources=RESOURCES)
+
+    def ends(text: str) -> int:
+        raise SoftTimeLimitExceeded
+
+    @app.task(shared=False, name="short", uses="openai", tokens=ends)
+    def short(text: str) -> None: ...
+
+    with pytest.raises(SoftTimeLimitExceeded):
+        header(fair, "short", "four")
 
 
 @pytest.mark.parametrize("tokens", [-1, True, 1.5, "8", 10**9])
