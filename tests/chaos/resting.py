@@ -34,14 +34,15 @@ EACH_RECONNECT = ("timer Heart._send",)
 each reconnect starts one more, and plain Celery has as many of them under the same seed.
 """
 ALLOWED = {
-    "results sockets": POOLED,
+    "results sockets": POOLED + 2,
     "Connection objects": 4 * POOLED,
     "Slot objects": KEPT,
     "channels": 2,
     "readers": 1,
     "threads": 1,
 }
-"""More than before that is none: what the pools of connections may hold, opened when first used;
+"""More than before that is none: what the pools of connections may hold, opened when first used (one
+more in each state, where two threads of a worker ask at once);
 the tasks that a worker remembers; the channel of a mode that it was in, and that of its orders; and
 the thread that renews what chunks of jobs have claimed, begun with the first of them.
 """
