@@ -144,6 +144,8 @@ class State:
 
         The state's patience must be longer. Silence doesn't bind it: whoever waits has a pace.
         """
+        if seconds >= 1:
+            seconds = int(seconds)  # Redis 5 takes no other
         seconds = max(seconds, 0.01)  # 0 is for ever
         return bool(
             self._asked(lambda client, prefix: client.blpop([prefix + key], seconds), insist=True)

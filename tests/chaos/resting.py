@@ -41,10 +41,10 @@ ALLOWED = {
     "readers": 1,
     "threads": 1,
 }
-"""More than before that is none: what the pools of connections may hold, opened when first used (one
-more in each state, where two threads of a worker ask at once);
-the tasks that a worker remembers; the channel of a mode that it was in, and that of its orders; and
-the thread that renews what chunks of jobs have claimed, begun with the first of them.
+"""More than before that is none: what pools of connections may hold, opened when first used (one
+more of each state, which two threads may ask at once); the tasks that a worker remembers; the
+channel of a mode that it was in, and that of its orders; and the thread that renews what chunks of
+jobs have claimed, begun with the first of them.
 """
 
 

@@ -88,3 +88,16 @@ def test_they_never_run_more_than_there_are_places_and_are_woken_for_what_frees(
     asked = sum(fleet.turns.values())
     assert asked <= 3 * WORKERS * TASKS, f"{asked} turns in vain"
     assert first.views()[0].running == {"interactive": 0, "batch": 0}
+
+
+def test_a_list_is_waited_for_whole_seconds_which_is_all_that_redis_5_takes():
+    asked = []
+
+    class Client:
+        def blpop(self, keys, seconds):
+            asked.append((keys, repr(seconds)))
+
+    state = State(lambda: Connected(Client(), "shop.", lambda: None))
+    assert not state.pop("wake", 5.0)
+    assert not state.pop("wake", 0.0)
+    assert asked == [(["shop.wake"], "5"), (["shop.wake"], "0.01")]
