@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from celery_fair.policy.kinds import KINDS, Kind
 from celery_fair.resources.store import LEASE_SECONDS, RENEW_SECONDS, Wait, Want
+from celery_fair.resources.walk import MOST_GRANTED
 from celery_fair.worker import internals, telling
 from celery_fair.worker.clearing.needs import Uses, needs_of
 from celery_fair.worker.clearing.places import IDLE_SECONDS, Places
@@ -61,6 +62,7 @@ class Clearing:
         """What tasks use that have asked for it, and must wait."""
         self._cleared: dict[str, Waiting] = {}
         """By lease: those in a lane, that have yet to get a slot."""
+        self.looking = LOOKING
         self._look_again_at = -math.inf
         self.give_back = Returning(dispatcher, keeper).give_back
         self.idle = self.stale = 0
@@ -186,7 +188,7 @@ class Clearing:
             keeper.wants = wants
             keeper.ask()
         if sum(len(lane.uncleared) for lane in self._dispatcher.lanes.values()) > FEW:
-            self._look_again_at = now + (monotonic() - began) / LOOKING
+            self._look_again_at = now + (monotonic() - began) / self.looking
 
     def _any_waits(self) -> bool:
         return any(lane.uncleared for lane in self._dispatcher.lanes.values())
@@ -200,8 +202,12 @@ class Clearing:
         return [lane for lane in lanes if lane.alive and not lane.paused]
 
     def _wants(self, lane: Lane, now: float) -> list[Want]:
-        """As many of each use as the lane may hold: a place isn't to wait for a busy worker."""
-        room = lane.credit - len(lane)
+        """As many of each use as the lane may hold: a place isn't to wait for a busy worker.
+
+        And no more than a turn grants: to line them up takes Redis's time, which is everybody's,
+        and it wouldn't have them start sooner.
+        """
+        room = min(lane.credit - len(lane), MOST_GRANTED)
         if room <= 0 or not lane.uncleared:
             return []
         asked: Counter[Sequence[str]] = Counter()

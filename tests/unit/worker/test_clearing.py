@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from time import monotonic
@@ -17,6 +18,7 @@ from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS
 from celery_fair.resources.memory_store import MemoryStore
 from celery_fair.resources.rules import Resource
 from celery_fair.resources.store import LEASE_SECONDS, Want
+from celery_fair.resources.walk import MOST_GRANTED
 from celery_fair.worker import internals
 from celery_fair.worker.clearing import clearing as module
 from celery_fair.worker.clearing.clearing import FEW, Clearing
@@ -82,6 +84,7 @@ class Site:
         self.clearing = self.dispatcher.clearing = Clearing(
             self.dispatcher, uses=self._uses, keeper=self.keeper
         )
+        self.clearing.looking = math.inf  # at each message: how long it takes is not to matter here
         self.connect()
 
     def _uses(self, kind: str, name: str, header: Any) -> tuple[Sequence[str], int] | None:
@@ -203,7 +206,6 @@ def test_a_hundred_that_wait_for_one_resource_stand_in_nobodys_way(site):
     lane = site.dispatcher.lanes[INTERACTIVE]
     assert lane.room() > 0
     plain, other = site.give("a"), site.give("a:gpu")
-    site.clearing.look(monotonic() + 60.0)
     site.turn()
     assert site.ran[-2:] == [plain, other]
 
@@ -217,6 +219,24 @@ def test_where_many_wait_not_every_message_looks_at_all_of_them(site):
     assert len(site.keeper.wants) == asked
     site.end(first[0])  # there is a place to give to somebody
     assert len(site.keeper.wants) > asked
+
+
+def test_no_more_is_asked_for_at_once_than_a_turn_grants(monkeypatch):
+    """And the rest with the next turns: 100 free places are taken in a few."""
+    monkeypatch.setitem(RULES, "openai", Resource("openai", 100))
+    site = Site(FlakyStore(RULES), slots=100)
+    asked = []
+    for _ in range(100):
+        site.give()
+        asked.append(len(site.keeper.wants))
+    turns = 0
+    while site.waiting:
+        turns += 1
+        site.turn()
+        asked.append(len(site.keeper.wants))
+    assert len(site.ran) == 100
+    assert max(asked) == MOST_GRANTED == 32
+    assert turns <= 6
 
 
 def test_no_more_is_asked_for_than_could_have_a_slot(store):
