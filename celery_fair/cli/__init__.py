@@ -22,6 +22,7 @@ from celery_fair.cli.mode import mode
 from celery_fair.cli.pause import pause, resume
 from celery_fair.cli.set import set_
 from celery_fair.cli.settings import settings
+from celery_fair.cli.simulate import simulate
 from celery_fair.cli.status import status
 from celery_fair.cli.top import top
 
@@ -43,6 +44,7 @@ fair.add_command(exporter)
 fair.add_command(flower)
 fair.add_command(top)
 fair.add_command(bench)
+fair.add_command(simulate)
 fair.add_command(pause)
 fair.add_command(resume)
 fair.add_command(set_)

@@ -67,6 +67,19 @@ batch          20   20     7.3 s   16 s   17 s   17 s         2.7
 slots in use 67 %; batch's part of it 100 %; 5.8 tasks a second
 """
 
+SIMULATE: Final = """\
+$ celery -A shop fair simulate --interactive-rate 4 --interactive-run 0.05 \\
+    --batch-backlog 400 --batch-run 1.5-2.5 --try reserve=2 --plain fifo
+1 worker of 8 slots, 10 min after 60 s, 3 seeds
+interactive wait      p50              p95        batch/s  share   used
+fair                 0 ms     42 ms ± 2 ms  3.48 ± 0.0041   87 %   90 %
+reserve=2            0 ms      0 ms ± 0 ms   2.99 ± 0.019   75 %   77 %
+fifo              1.7 min  1.8 min ± 3.0 s    3.9 ± 0.017   98 %  100 %
+fair       █▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒··  ▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇
+reserve=2  █▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒····  ▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆
+fifo       ▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒  ██████████████████████████████
+"""
+
 PAUSE: Final = """\
 $ celery -A shop fair pause batch
 batch
@@ -138,6 +151,7 @@ EXAMPLES: Final = {
     "explain": EXPLAIN,
     "doctor": DOCTOR,
     "bench": BENCH,
+    "simulate": SIMULATE,
     "pause": PAUSE,
     "resume": RESUME,
     "set": SET,

@@ -28,6 +28,8 @@ EXTRAS: Final = {
     "tornado": "flower",
     "django": "django",
     "flask": "flask",
+    "matplotlib": "simulate",
+    "yaml": "simulate",
 }
 """Of packages that may be missing, the extra that brings them."""
 OWN: Final = ("rich", "pydantic", "click_didyoumean")
@@ -35,7 +37,7 @@ OWN: Final = ("rich", "pydantic", "click_didyoumean")
 
 
 def without_app(*parameters: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Of a command that needs no app if it is given one of these parameters."""
+    """Of a command that needs no app if it is given one of these parameters; of none, never."""
 
     def mark(callback: Callable[..., Any]) -> Callable[..., Any]:
         callback.without_app = parameters  # type: ignore[attr-defined]
@@ -55,7 +57,8 @@ def told(callback: Callable[..., Any] | None) -> Callable[..., Any] | None:
 
         context = click.get_current_context()
         _check_version()
-        if not any(context.params.get(name) for name in getattr(callback, "without_app", ())):
+        instead = getattr(callback, "without_app", None)
+        if instead is None or (instead and not any(map(context.params.get, instead))):
             _check_app(context)
         try:
             return callback(*args, **kwargs)

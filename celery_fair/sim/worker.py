@@ -58,6 +58,7 @@ class Worker:
             Lane(self, [self._queues[kind]], kind, tenants=self._tenants) for kind in KINDS
         )
         self.running: dict[Task, Turn | None] = {}
+        self.yieldable = self.others_free = 0
         store = self.host.store
         self.places = None if store is None else Places(store, self.name, self.life)
         self.asking = None if self._yields is None else Asking(self, self._yields)
@@ -108,6 +109,7 @@ class Worker:
                 break
             self._start(batch if kind == BATCH else interactive, now)
         interactive.credit, batch.credit = policy.credits(now)
+        interactive.credit += self.yieldable
         self._pull(interactive)
         self._pull(batch)
         if self.asking is not None:
@@ -152,8 +154,9 @@ class Worker:
         self.policy.observe(load, now)
         if self._tenants is not None:
             self._tick_tenants(self._tenants, load)
-        if self.asking is not None:
-            self.asking.tick(now)
+        if self.asking is not None:  # others that are free come before a yield
+            others_free = self.others_free > 0
+            self.yieldable = 0 if others_free else self.asking.tick(now)
         self.advance()
         for lane in (self.interactive, self.batch):
             if len(lane.held):
@@ -169,6 +172,10 @@ class Worker:
 
     def see(self, view: FleetView | None) -> None:
         """Take in the other workers' last words."""
+        if view is not None:
+            mine = self.policy.running
+            others = view.running_interactive + view.running_batch - mine
+            self.others_free = max(view.slots - self.slots - others, 0)
         self.policy.see_fleet(view, self.host.now)
 
     def lose_sight(self, cut_off: bool) -> None:

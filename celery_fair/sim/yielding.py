@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from celery_fair.policy.kinds import BATCH
-from celery_fair.policy.yields import Candidate, YieldRules, choose
+from celery_fair.policy.yields import Candidate, YieldRules, able, choose
 from celery_fair.sim.task import Task
 
 if TYPE_CHECKING:
@@ -24,13 +24,19 @@ class Asking:
         self._rules = rules
         self._asked: dict[Task, float] = {}
 
-    def tick(self, now: float) -> None:
-        """Tell the policy how often a slot could be had, if each batch task that runs can yield."""
+    def tick(self, now: float) -> int:
+        """Tell the policy how often a slot could be had, if each batch task that runs can yield.
+
+        Return for how many interactive tasks one could be had now.
+        """
         policy = self._worker.policy
         batch = [task for task in self._worker.running if task.kind == BATCH]
         if batch:
             every = all(task.yields_every for task in batch)
             policy.rely_on_yields(self._rules.slots_a_second(len(batch)) if every else 0.0, now)
+        demand = policy.demand(len(self._worker.interactive.held), now)
+        most = demand.batch_running - demand.batch_floor
+        return max(min(len(able(self._candidates(now), self._rules)), most), 0)
 
     def look(self, now: float) -> None:
         """Ask whom it takes, and nobody who is not needed any more."""
@@ -38,12 +44,7 @@ class Asking:
         demand = worker.policy.demand(len(worker.interactive.held), now)
         if not demand.wanted and not self._asked:
             return
-        candidates = [
-            Candidate(task, now - task.started, 0.0, self._since(task, now))
-            for task in worker.running
-            if task.kind == BATCH and task.yields_every
-        ]
-        choice = choose(demand, candidates, self._rules)
+        choice = choose(demand, self._candidates(now), self._rules)
         for task in choice.withdraw:
             del self._asked[task]  # type: ignore[arg-type]
         for task in choice.ask:
@@ -65,6 +66,13 @@ class Asking:
         task, began = what
         if task in self._asked and task.started == began and task in self._worker.running:
             self._worker.leave(task)
+
+    def _candidates(self, now: float) -> list[Candidate]:
+        return [
+            Candidate(task, now - task.started, 0.0, self._since(task, now))
+            for task in self._worker.running
+            if task.kind == BATCH and task.yields_every
+        ]
 
     def _since(self, task: Task, now: float) -> float | None:
         at = self._asked.get(task)
