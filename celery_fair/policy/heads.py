@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from itertools import count
-from operator import itemgetter
 from typing import Final, NamedTuple
 
 from celery_fair.policy.tenant_rules import Tenant, TenantRules
@@ -17,11 +16,6 @@ from celery_fair.policy.tenants import ALONE, PATIENCE_SECONDS, Turn, Turns
 
 MOST_OPEN: Final = 256
 """Messages whose start is waited for; of some there is none: they are revoked, or go back."""
-
-UNKNOWN: Final = (False, -math.inf, -1)
-"""The place of a shard that has given nothing lately."""
-
-_BEFORE_NAME: Final = itemgetter(0, 1)
 
 
 class Head(NamedTuple):
@@ -31,6 +25,17 @@ class Head(NamedTuple):
     number: int
     """Of all that came, which one it was."""
     at: float
+
+
+class Known:
+    """A tenant that is thought to be at a head."""
+
+    __slots__ = ("latest", "shards")
+
+    def __init__(self, latest: Head) -> None:
+        self.latest = latest
+        """Where its message came last."""
+        self.shards = 1
 
 
 class Heads:
@@ -45,6 +50,7 @@ class Heads:
     def __init__(self) -> None:
         self._turns = Turns()
         self._heads: dict[str, Head] = {}
+        self._known: dict[Tenant, Known] = {}
         self._number = count()
         self._ticked_at = -math.inf
         self._open: dict[Turn, None] = {}
@@ -61,8 +67,14 @@ class Heads:
             del self._open[oldest]
             self._turns.end(oldest, oldest.charged_seconds)
         before = self._heads.get(shard)
-        self._heads[shard] = Head(tenant, next(self._number), now)
-        if before is not None and before.tenant != tenant:
+        self._heads[shard] = head = Head(tenant, next(self._number), now)
+        known = self._known.get(tenant)
+        if known is None:
+            self._known[tenant] = Known(head)
+        else:
+            known.latest = head
+            known.shards += 1
+        if before is not None:
             self._leave(before.tenant)
 
     def started(self, turn: Turn) -> None:
@@ -90,7 +102,7 @@ class Heads:
 
         Who is at its cap isn't in line: whoever comes would begin where that one has stayed.
         """
-        for tenant in {head.tenant for head in self._heads.values()}:
+        for tenant in self._known:
             (self._turns.leave if is_capped(tenant) else self._turns.join)(tenant)
         self._turns.go_by(rules, ALONE)
         self._turns.tick(now)
@@ -103,7 +115,10 @@ class Heads:
             self._leave(self._heads.pop(shard).tenant)
 
     def _leave(self, tenant: Tenant) -> None:
-        if all(head.tenant != tenant for head in self._heads.values()):
+        known = self._known[tenant]
+        known.shards -= 1
+        if not known.shards:
+            del self._known[tenant]
             self._turns.leave(tenant)
 
     def in_order(
@@ -114,22 +129,19 @@ class Heads:
         A shard that has given nothing lately comes before them: whoever is there has had nothing.
         One whose tenant runs as much as it may comes behind them all, but not for ever.
         """
-        latest: dict[Tenant, Head] = {}
-        for head in self._heads.values():
-            known = latest.get(head.tenant)
-            if known is None or head.number > known.number:
-                latest[head.tenant] = head
         time_of, overlooked_at = self._turns.time_of, self._ticked_at - PATIENCE_SECONDS
-        places = {
-            tenant: (head.at > overlooked_at and is_capped(tenant), time_of(tenant), head.number)
-            for tenant, head in latest.items()
-        }
-        get = self._heads.get
-        order = [
-            (UNKNOWN, -1, shard)
-            if (found := get(shard)) is None
-            else (places[found.tenant], found.number, shard)
-            for shard in shards
-        ]
-        order.sort(key=_BEFORE_NAME)  # those of whom nothing is known stay as they came
-        return [shard for _, _, shard in order]
+        places = {}
+        for tenant, known in self._known.items():
+            _, number, at = known.latest
+            places[tenant] = at > overlooked_at and is_capped(tenant), time_of(tenant), number
+        get, known_ones, order = self._heads.get, [], []
+        for shard in shards:
+            head = get(shard)
+            if head is None:
+                order.append(shard)
+            else:
+                capped, time, latest = places[head.tenant]
+                known_ones.append((capped, time, latest, head.number, shard))
+        known_ones.sort()
+        order += [shard for _, _, _, _, shard in known_ones]
+        return order

@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from itertools import chain
 from typing import Any, NamedTuple
 
 SOCKET_TIMEOUT_SECONDS = 1.0
@@ -92,7 +93,7 @@ def pull_by_turns(
     """
     packed: dict[str, list[bytes]] = {}
     fronts: set[str] = set()
-    steps = range(len(channel.priority_steps))
+    patience: dict[float, bytes] = {}
 
     def start(timeout: float | None = None) -> None:
         queues = channel._queue_cycle.consume(len(channel.active_queues))
@@ -105,13 +106,21 @@ def pull_by_turns(
                     fronts.add(queue)
         first = [packed[queue] for queue in queues if queue in fronts]
         others = in_order([queue for queue in queues if queue not in fronts])
-        keys = [key[step] for step in steps for key in first]
         last = [packed[queue] for queue in others]
-        keys += [key[step] for step in steps for key in last]
-        head, seconds = b"*%d\r\n" % (len(keys) + 2), _bulk(_patience(channel, timeout))
-        _pop(channel, [b"".join((head, _BRPOP, *keys, seconds))])
+        keys = [*_step_by_step(first), *_step_by_step(last)]
+        seconds = _patience(channel, timeout)
+        end = patience.get(seconds)
+        if end is None:
+            end = patience[seconds] = _bulk(seconds)
+        head = b"*%d\r\n" % (len(keys) + 2)
+        _pop(channel, [b"".join((head, _BRPOP, *keys, end))])
 
     channel._brpop_start = start
+
+
+def _step_by_step(queues: list[list[bytes]]) -> Iterable[bytes]:
+    """The keys of all queues for the first priority step, then those for the next."""
+    return chain.from_iterable(zip(*queues, strict=True))
 
 
 def _bulk(argument: object) -> bytes:
