@@ -118,6 +118,11 @@ def running_at(done: Iterable[Run], at: float) -> int:
     return sum(run.started_at <= at < run.finished_at for run in done)
 
 
+def seconds_within(done: Iterable[Run], begin: float, end: float) -> float:
+    """How long these ran in that time, added up."""
+    return sum(max(0.0, min(run.finished_at, end) - max(run.started_at, begin)) for run in done)
+
+
 def most_at_once(done: list[Run]) -> int:
     """The largest number of executions that overlapped."""
     return max((running_at(done, run.started_at) for run in done), default=0)
