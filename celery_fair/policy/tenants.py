@@ -155,35 +155,42 @@ class Turns:
 
     def start(self, tenant: Tenant, now: float) -> Turn:
         """A task of a tenant starts; it is charged what the last ones have taken."""
+        # On the path of every message: written out here, and in `end`, what others call.
         account = self._account(tenant)
-        seconds = self._estimate(account)
-        begin, end = account.time, account.time + seconds / account.weight
-        weight = self._weight if account.line is not None else self._weight + account.weight
+        seconds = account.mean_seconds or self._mean_seconds or FIRST_ESTIMATE_SECONDS
+        own, begin, line = account.weight, account.time, account.line
+        end = begin + seconds / own
         # As much as all who wait have been served, and never away from where they are: without
         # the former ever new tenants would come before the second task of an old one.
-        self.time = min(max(self.time + seconds / weight, begin), end)
+        time = self.time + seconds / (self._weight if line is not None else self._weight + own)
+        self.time = end if time > end else begin if time < begin else time
         account.running += 1
         account.is_excused, account.joined_at = False, self._ticked_at
-        if account.line is self._line and account.is_capped:
+        if account.part is not None and line is self._line and account.is_capped:
             self._put_into(self._capped, account)
         turn = Turn(account, seconds, now)
         self._running[turn] = None
-        self._charge(account, seconds)
+        account.time = end
+        if end > self._latest:
+            self._latest = end
         return turn
 
     def end(self, turn: Turn, run_seconds: float) -> None:
         """It has ended, however it did; without effect the second time."""
         if self._running.pop(turn, self) is self:
             return
-        run_seconds = max(run_seconds, 0.0)
+        if run_seconds < 0.0:
+            run_seconds = 0.0
         account = turn.account
         account.running -= 1
         self._charge(account, run_seconds - turn.charged_seconds)
         if account.line is self._capped and not account.is_capped:
             self._put_into(self._line, account)
-        account.mean_seconds = _mean(account.mean_seconds, run_seconds)
-        self._mean_seconds = _mean(self._mean_seconds, run_seconds)
-        self._rest(account)
+        own, mean = account.mean_seconds, self._mean_seconds
+        account.mean_seconds = own + NEWEST * (run_seconds - own) if own else run_seconds
+        self._mean_seconds = mean + NEWEST * (run_seconds - mean) if mean else run_seconds
+        if account.line is None and not account.running:
+            self._rest(account)
 
     def tick(self, now: float, *, nobody_waits: bool = False) -> None:
         """Charge for what runs on; a few times a second.
@@ -314,8 +321,3 @@ class Turns:
         if len(self._idle) > self._remembered:
             oldest = next(iter(self._idle))
             del self._idle[oldest], self._accounts[oldest]
-
-
-def _mean(mean: float, seconds: float) -> float:
-    newest = NEWEST if mean else 1.0
-    return mean + newest * (seconds - mean)

@@ -112,8 +112,9 @@ class Scheduler:
             sharded=fair.shards.hands,
             room_limit=fair.settings.waiting_room,
         )
-        self.dispatcher.tenants.on_start = self.puller.started
-        self.dispatcher.tenants.on_end = self.puller.ended
+        if self.puller.heads:
+            self.dispatcher.tenants.on_start = self.puller.started
+            self.dispatcher.tenants.on_end = self.puller.ended
         self.puller.tenants_differ = lambda: self.dispatcher.tenants.are_on
         self.holding, self.inversions = Holding(fair), Inversions()
         self.pulling: Pulling | None = None

@@ -117,8 +117,9 @@ class Tenants:
         self.turns: Mapping[Kind, Turns] = {kind: Turns() for kind in KINDS}
         self.are_on = True
         """False: tenants are all alike, as if none were named."""
-        self.on_start: Callable[[Kind, Turn], None] = lambda kind, turn: None
-        self.on_end: Callable[[Kind, Turn, float], None] = lambda kind, turn, seconds: None
+        self.on_start: Callable[[Kind, Turn], None] | None = None
+        self.on_end: Callable[[Kind, Turn, float], None] | None = None
+        """Told of each, where there are shards."""
         self.rules = TenantRules()
 
     def go_by(self, settings: FairSettings) -> None:
@@ -136,13 +137,15 @@ class Tenants:
     def start(self, kind: Kind, tenant: Tenant, now: float) -> Turn:
         """A task of that tenant starts."""
         turn = self.turns[kind].start(tenant, now)
-        self.on_start(kind, turn)
+        if self.on_start is not None:
+            self.on_start(kind, turn)
         return turn
 
     def end(self, kind: Kind, turn: Turn, run_seconds: float) -> None:
         """A task that was charged for has ended."""
         self.turns[kind].end(turn, run_seconds)
-        self.on_end(kind, turn, run_seconds)
+        if self.on_end is not None:
+            self.on_end(kind, turn, run_seconds)
 
     def tick(self, load: Load, stretch_of: Callable[[Kind], Stretch], now: float) -> None:
         """Charge for what runs on; while nothing waits, nobody pays later.

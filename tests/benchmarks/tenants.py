@@ -18,6 +18,7 @@ from unittest.mock import patch
 
 from celery_fair import Fair
 from tests.apps import mixed
+from tests.benchmarks import tenant_costs
 from tests.benchmarks.servers import own_server
 from tests.brokers.broker import Broker
 from tests.brokers.waiting import wait_until
@@ -149,6 +150,9 @@ def report(load: Load, broker: str, found: Mapping[str, Mapping[str, float]]) ->
 
 def main(arguments: Sequence[str] | None = None) -> None:
     options = _parser().parse_args(arguments)
+    if options.costs:
+        tenant_costs.main()
+        return
     results = []
     for name in options.broker:
         for kind in options.kind:
@@ -183,6 +187,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--each", type=int, default=10)
     add("--seconds", type=float, default=0.02)
     add("--json", type=Path)
+    add("--costs", action="store_true", help="what a tenant costs a message, and nothing else")
     return parser
 
 
