@@ -9,6 +9,8 @@ from typing import Any, Final
 
 from celery_fair.errors import BadOption
 
+__all__ = ("Admit", "Delay", "HeldTask", "Refuse", "Reroute")
+
 #: The longest delay that an answer may ask for, in seconds: a week.
 LONGEST_SECONDS: Final = 7 * 86_400.0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,10 @@ __tracebackhide__ = True
 
 
 class FairWorker:
-    """What the fixture `fair_worker` is: a running worker with both lanes, on an empty broker."""
+    """What the fixture `fair_worker` is: a running worker with both lanes, on an empty broker.
+
+    Celery has no types, so its signatures and results are Any here, as they are for who uses it.
+    """
 
     def __init__(self, fair: Fair, watch: Watch, hold_slot: Any, countdown: Countdown) -> None:
         self.app = fair.app
@@ -99,15 +102,15 @@ class FairWorker:
         batch: int = 0,
         interactive: int = 0,
         *,
-        task: Signature | None = None,
+        task: Any = None,
         seconds: float = 0.05,
-    ) -> list[AsyncResult]:
+    ) -> list[Any]:
         """Publish so many tasks of each kind at once, and return their results.
 
         Without ``task`` they hold a slot for ``seconds`` and do nothing. A ``task`` of the team's
         own is published as it is; one whose kind isn't the flood's fails the test.
         """
-        found: list[AsyncResult] = []
+        found: list[Any] = []
         kinds: tuple[tuple[Kind, int], ...] = ((BATCH, batch), (INTERACTIVE, interactive))
         for kind, count in kinds:
             if count < 0:
@@ -115,7 +118,7 @@ class FairWorker:
             found += [self._publish(kind, task, seconds) for _ in range(count)]
         return found
 
-    def _publish(self, kind: Kind, task: Signature | None, seconds: float) -> AsyncResult:
+    def _publish(self, kind: Kind, task: Any, seconds: float) -> Any:
         if task is None:
             return self._hold_slot.apply_async((seconds,), kind=kind)
         result = _signature(task, "flood(task=…)").apply_async()
@@ -129,9 +132,7 @@ class FairWorker:
 
     # -- what must be true
 
-    def assert_starts_within(
-        self, seconds: float, task: Signature | None = None, *, times: int = 1
-    ) -> float:
+    def assert_starts_within(self, seconds: float, task: Any = None, *, times: int = 1) -> float:
         """Publish ``task`` under the load there is; it must start in time. Returns its wait.
 
         ``times`` of them are published one after the other, each once the last has started, and
@@ -160,7 +161,7 @@ class FairWorker:
         if not 0 < share <= 1:
             raise BadOption("assert_share_at_least(…)", "a share above 0, up to 1", share)
 
-        def publish(one: Kind) -> AsyncResult:
+        def publish(one: Kind) -> Any:
             return self._publish(one, None, shares.RUN_SECONDS)
 
         batch_share = self.fair.settings.batch_share
@@ -171,7 +172,7 @@ class FairWorker:
     def interrupt_after(
         self,
         n_items: int,
-        work: Signature | Callable[[], AsyncResult | Job],
+        work: Any,
         *,
         timeout: float = 30.0,
     ) -> Interrupted:

@@ -36,6 +36,10 @@ def test_the_oldest_versions_are_those_that_may_be_installed():
     )
     for name in ("celery", "pydantic", "rich"):
         assert OLDEST[name].startswith(required[name])
+        assert set(OLDEST[name].removeprefix(required[name])) <= {
+            ".",
+            "0",
+        }  # just that, and no newer
 
 
 def test_the_newest_celery_of_the_page_is_the_newest_that_is_not_warned_of():
