@@ -21,6 +21,7 @@ help:
 	@echo 'make example      a document assistant under load, with its page and dashboards to look at'
 	@echo 'make bench        the measurements of docs/benchmarks.md (hours)'
 	@echo 'make soak         mixed load on workers that are recycled: what grows (MINUTES=20)'
+	@echo 'make release-check  build wheel and sdist, and use them in clean environments (EXTRAS=extras)'
 	@echo 'make clean        remove what these have made'
 
 test: lint unit integration oldest
@@ -79,6 +80,10 @@ demo: $(VENV)/.has-demo
 example: $(VENV)/.has-example
 	@scripts/system-packages redis || true
 	$(RUN) example_project
+
+.PHONY: release-check
+release-check: $(VENV)/.has-test
+	@PYTHON=$(CURDIR)/$(VENV)/bin/python scripts/release-check $(EXTRAS)
 
 # For instance BENCH="--only steady,bursts --pools threads --brokers redis --parallel 3".
 bench: $(VENV)/.has-test servers
