@@ -42,7 +42,8 @@ class Loads:
         scenario = self._simulation.scenario
         if not scenario.batch.backlog:
             return None
-        return self._stream(BATCH, 0, None, early=scenario.workers * scenario.slots)
+        early = 0 if scenario.batch.in_step else scenario.workers * scenario.slots
+        return self._stream(BATCH, 0, None, early)
 
     def _stream(self, kind: Kind, number: int, tenant: str | None, early: int = 0) -> Stream:
         work = self._simulation.scenario.work(kind)

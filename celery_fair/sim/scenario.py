@@ -53,6 +53,7 @@ class Work:
     """Tasks of one kind. ``backlog`` keeps so many waiting at the broker, without end.
 
     ``uses``: names of ``Scenario.resources``; each task has all of them, or waits.
+    ``in_step``: whether the first of an endless backlog begin together; else they are part done.
     ``yields_every``: seconds of its run after which a task can give its slot back; 0 is never.
     """
 
@@ -61,6 +62,7 @@ class Work:
     backlog: int = 0
     uses: tuple[str, ...] = ()
     yields_every: float = 0.0
+    in_step: bool = False
 
 
 @dataclass(frozen=True, slots=True)
