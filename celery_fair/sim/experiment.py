@@ -70,7 +70,7 @@ def simulate(
         seconds=scenario.duration,
         slots=scenario.workers * scenario.slots,
         of=sums.of,
-        busy={kind: sums.busy[kind].means for kind in KINDS},
+        busy=sums.busy,
         longest_batch_gap=sums.longest_batch_gap,
         mode_changes=sum(worker.mode_changes() for worker in simulation.workers),
         published=dict(simulation.published),

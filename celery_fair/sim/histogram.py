@@ -26,16 +26,16 @@ class Histogram:
         self.count = 0
         self.total = self.most = 0.0
 
-    def add(self, seconds: float) -> None:
-        """Count one."""
-        self.count += 1
+    def add(self, seconds: float, number: int = 1) -> None:
+        """Count one, or so many."""
+        self.count += number
         if seconds > _LEAST_SECONDS:
-            self.total += seconds
+            self.total += seconds * number
             if seconds > self.most:
                 self.most = seconds
-            self.buckets[int(math.log(seconds) * _PER_LOG + _OFFSET)] += 1
+            self.buckets[int(math.log(seconds) * _PER_LOG + _OFFSET)] += number
         else:
-            self.buckets[0] += 1
+            self.buckets[0] += number
 
     def merge(self, other: Histogram) -> None:
         """Count what the other has counted, too."""

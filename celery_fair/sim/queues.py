@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from itertools import repeat
+from itertools import groupby, repeat
 
 from celery_fair.policy.tenant_rules import Tenant
 from celery_fair.policy.tenants import Turns
@@ -53,10 +53,10 @@ class Queue:
         """Whose task is the first."""
         return self._sources[0].tenant
 
-    def drain(self) -> Iterator[Task]:
-        """Take all that is left."""
-        while self.count:
-            yield self.take()
+    def left(self) -> Iterator[tuple[Stream | Task, float, int]]:
+        """What is left: of whom, since when, and how many in a row of the same."""
+        for (source, published), some in groupby(zip(self._sources, self._times, strict=True)):
+            yield source, published, sum(1 for _ in some)
 
 
 class ShardedQueue(Queue):
@@ -94,6 +94,10 @@ class ShardedQueue(Queue):
         self._taken[first] = self._number
         self.count -= 1
         return self._shards[first].take()
+
+    def left(self) -> Iterator[tuple[Stream | Task, float, int]]:
+        for shard in self._shards:
+            yield from shard.left()
 
     def _shard(self, tenant: Tenant) -> Queue:
         return self._shards[self._of.setdefault(tenant, len(self._of)) % len(self._shards)]

@@ -5,17 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import Protocol
 
 from celery_fair.policy.kinds import BATCH, KINDS, Kind
 from celery_fair.sim.histogram import Histogram
-from celery_fair.sim.task import Task
+from celery_fair.sim.task import Stream, Task
 
 MOST_TENANTS = 1000
 """Of each of so many tenants waits are kept apart; those who come later count together."""
 OTHERS = "(others)"
 BINS = 60
 """The window is drawn in so many parts."""
+SAMPLES = 20 * BINS
+"""At so many instants of the window the slots in use are counted, for that drawing."""
 
 
 class Recorder(Protocol):
@@ -28,7 +31,13 @@ class Recorder(Protocol):
         """It gives it back: it has ended, or will go on later."""
 
     def left(self, tasks: Iterable[Task], until: float) -> None:
-        """The simulation ends, and these have not."""
+        """The simulation ends, and these, in workers or on their way, have not."""
+
+    def waits(self, source: Stream | Task, published: float, number: int, until: float) -> None:
+        """And so many of these still wait at the broker."""
+
+    def sample(self) -> None:
+        """It is time to count the slots in use."""
 
 
 @dataclass(slots=True)
@@ -54,8 +63,7 @@ class Statistics:
         self.start_at, self.end_at = start, end
         self.of = {kind: OfKind() for kind in KINDS}
         self._tenants = tenants
-        self._bin_seconds = (end - start) / BINS
-        self.busy = {kind: Bins(start, self._bin_seconds) for kind in KINDS}
+        self.samples: dict[Kind, list[int]] = {kind: [] for kind in KINDS}
         self._last_batch_start = start
         self.longest_batch_gap = 0.0
 
@@ -65,7 +73,6 @@ class Statistics:
         found.started += 1
         if kind == BATCH:
             self._gap(now)
-        self.busy[kind].move(now, 1)
         if task.waited_until == math.inf:
             task.waited_until = now
             if self.start_at <= task.published < self.end_at:
@@ -73,7 +80,6 @@ class Statistics:
 
     def stop(self, task: Task, now: float, *, done: bool) -> None:
         found = self.of[task.kind]
-        self.busy[task.kind].move(now, -1)
         began = task.started
         upto = now if now < self.end_at else self.end_at
         since = began if began > self.start_at else self.start_at
@@ -96,51 +102,42 @@ class Statistics:
                 self._waited(found, task, until - task.published)
         self._gap(self.end_at)
 
-    def _waited(self, found: OfKind, task: Task, seconds: float) -> None:
-        found.waits.add(seconds)
+    def waits(self, source: Stream | Task, published: float, number: int, until: float) -> None:
+        if isinstance(source, Task):
+            self.left([source], until)
+        elif self.start_at <= published < self.end_at:
+            found = self.of[source.kind]
+            found.never_started += number
+            self._waited(found, source, until - published, number)
+
+    def sample(self) -> None:
+        for kind, found in self.of.items():
+            self.samples[kind].append(found.started - found.ended - found.interrupted)
+
+    @property
+    def busy(self) -> dict[Kind, list[float]]:
+        """How many slots a kind had on average, in each part of the window."""
+        width = SAMPLES // BINS
+        return {
+            kind: [fmean(seen[at : at + width]) for at in range(0, len(seen) - 1, width)]
+            for kind, seen in self.samples.items()
+        }
+
+    def _waited(self, found: OfKind, task: Stream | Task, seconds: float, number: int = 1) -> None:
+        found.waits.add(seconds, number)
         if self._tenants:
             name = task.tenant or ""
             if name not in found.tenants:
                 if len(found.tenants) >= MOST_TENANTS:
                     name = OTHERS
                 found.tenants.setdefault(name, Histogram())
-            found.tenants[name].add(seconds)
+            found.tenants[name].add(seconds, number)
 
     def _gap(self, now: float) -> None:
         at = min(now, self.end_at)
         if at > self._last_batch_start:
             self.longest_batch_gap = max(self.longest_batch_gap, at - self._last_batch_start)
             self._last_batch_start = at
-
-
-class Bins:
-    """How many slots a kind had on average, in each part of the window."""
-
-    __slots__ = ("_begin", "_change", "_inside", "_width")
-
-    def __init__(self, begin: float, width: float) -> None:
-        self._begin, self._width = begin, width
-        self._change = [0] * (BINS + 1)
-        self._inside = [0.0] * BINS
-
-    def move(self, now: float, step: int) -> None:
-        """From now on there are so many more."""
-        place = (now - self._begin) / self._width
-        if place <= 0:
-            self._change[0] += step
-        elif place < BINS:
-            index = int(place)
-            self._inside[index] += step * (index + 1 - place)
-            self._change[index + 1] += step
-
-    @property
-    def means(self) -> list[float]:
-        """One number a part."""
-        level, found = 0, []
-        for change, inside in zip(self._change, self._inside, strict=False):
-            level += change
-            found.append(level + inside)
-        return found
 
 
 class Everything:
@@ -162,4 +159,17 @@ class Everything:
 
     def left(self, tasks: Iterable[Task], until: float) -> None:
         self.tasks += (task for task in tasks if task.waited_until == math.inf)
+        self._sort()
+
+    def waits(self, source: Stream | Task, published: float, number: int, until: float) -> None:
+        if isinstance(source, Task):
+            self.left([source], until)
+        else:
+            self.tasks += (source.make(published) for _ in range(number))
+            self._sort()
+
+    def sample(self) -> None:
+        """Each task tells when it had a slot."""
+
+    def _sort(self) -> None:
         self.tasks.sort(key=lambda task: (task.published, task.number))

@@ -7,7 +7,7 @@ import gc
 import heapq
 import math
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain, count
 from typing import Any
 
@@ -16,7 +16,7 @@ from celery_fair.resources.memory_store import MemoryStore
 from celery_fair.sim.lanes import Act, Lane, SimWorker
 from celery_fair.sim.load import Loads
 from celery_fair.sim.queues import Queue
-from celery_fair.sim.recorder import Recorder
+from celery_fair.sim.recorder import SAMPLES, Recorder
 from celery_fair.sim.scenario import Outage, Scenario, is_blind, pressure
 from celery_fair.sim.setups import Setup
 from celery_fair.sim.task import Stream, Task
@@ -73,18 +73,27 @@ class Simulation:
             self.at(self._noise.random() * self.scenario.sensor_seconds, self._tick, worker)
         for one in self.workers:
             one.advance()
+        self.at(self.scenario.warmup, self._sample)
         if progress is not None:
             for part in range(1, 101):
                 self.at(self.until * part / 100, progress, part / 100)
         with _no_collecting():
             self._loop()
-        self.recorder.left(self._left(), self.until)
+        self.recorder.left(chain(self._in_workers(), self._on_the_way()), self.until)
+        for queue in set(self.queues.values()):
+            for source, published, number in queue.left():
+                self.recorder.waits(source, published, number, self.until)
 
     def _loop(self) -> None:
         events, until, pop = self.events, self.until, heapq.heappop
         while events and events[0][0] <= until:
             self.now, _, act, what = pop(events)
             act(what)
+
+    def _sample(self, _: object) -> None:
+        self.recorder.sample()
+        if self.now < self.scenario.end:
+            self.at(self.now + self.scenario.duration / SAMPLES, self._sample)
 
     def at(self, time: float, act: Act, what: object = None) -> None:
         """Call ``act`` with ``what`` at this time."""
@@ -256,10 +265,6 @@ class Simulation:
         pause = self.scenario.sensor_seconds * self._noise.uniform(0.8, 1.2)
         self.at(self.now + pause, self._tick, worker)
 
-    def _left(self) -> Iterable[Task]:
-        """What has been published and has not ended, wherever it is."""
-        return chain(self._in_workers(), self._on_the_way(), self._at_the_broker())
-
     def _in_workers(self) -> Iterator[Task]:
         for worker in self.workers:
             yield from worker.unfinished()
@@ -270,7 +275,3 @@ class Simulation:
                 yield what[1]
             elif act == self._put_back:
                 yield what
-
-    def _at_the_broker(self) -> Iterator[Task]:
-        for queue in set(self.queues.values()):
-            yield from queue.drain()
