@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import heapq
+import math
 import random
 from collections.abc import Iterable, Iterator
 from itertools import count
@@ -22,6 +24,7 @@ class Loads:
     def __init__(self, simulation: Simulation, seed: int) -> None:
         self._simulation = simulation
         self._seed = seed
+        self._end = simulation.scenario.end
         self._task_numbers = count()
         self._bounded = {one.name for one in simulation.scenario.resources}
         self.endless = self._endless()
@@ -66,14 +69,18 @@ class Loads:
         return random.Random(f"{self._seed} {kind} {what}" + (f" {number}" if number else ""))
 
     def _plan(self, arriving: _Arriving) -> None:
-        time = next(arriving.times, None)
-        simulation = self._simulation
-        if time is not None and time < simulation.scenario.end:
-            simulation.at(time, self._arrive, arriving)
+        time = next(arriving.times, math.inf)
+        if time < self._end:
+            self._simulation.at(time, self._arrive, arriving)
 
     def _arrive(self, arriving: _Arriving) -> None:
-        self._simulation.publish(arriving.stream, arriving.size)
-        self._plan(arriving)
+        simulation = self._simulation
+        simulation.publish(arriving.stream, arriving.size)
+        time = next(arriving.times, math.inf)
+        if time < self._end:
+            heapq.heappush(
+                simulation.events, (time, next(simulation.numbers), self._arrive, arriving)
+            )
 
     def _plan_recorded(self, arrivals: Iterator[Arrival]) -> None:
         found = next(arrivals, None)

@@ -45,13 +45,14 @@ class Simulation:
         self.now = 0.0
         self.round_trip_seconds = scenario.round_trip_seconds
         self._half = scenario.round_trip_seconds / 2
+        self._start_seconds = scenario.start_seconds
         self.hold_max_seconds = scenario.hold_max_seconds
         self.pushes = scenario.pushes
         self.until = scenario.end + scenario.grace
         rules = {one.name: one for one in scenario.resources}
         self.store = MemoryStore(rules, clock=lambda: self.now) if rules else None
         self.events: list[tuple[float, int, Act, Any]] = []
-        self._numbers = count()
+        self.numbers = count()
         self._noise = random.Random(f"{seed} noise")
         self.cut_short: dict[Kind, float] = dict.fromkeys(KINDS, 0.0)
         self.published: dict[Kind, int] = dict.fromkeys(KINDS, 0)
@@ -97,7 +98,7 @@ class Simulation:
 
     def at(self, time: float, act: Act, what: object = None) -> None:
         """Call ``act`` with ``what`` at this time."""
-        heapq.heappush(self.events, (time, next(self._numbers), act, what))
+        heapq.heappush(self.events, (time, next(self.numbers), act, what))
 
     # What workers ask for.
 
@@ -105,7 +106,7 @@ class Simulation:
         """Ask for a message half a round trip from now, or wait at the broker for one."""
         lane.under_way += 1
         lane.asked_at = self.now
-        heapq.heappush(self.events, (self.now + self._half, next(self._numbers), self._asked, lane))
+        heapq.heappush(self.events, (self.now + self._half, next(self.numbers), self._asked, lane))
 
     def _asked(self, lane: Lane) -> None:
         if lane.closed:
@@ -149,8 +150,8 @@ class Simulation:
         self.recorder.start(task, now)
         task.started = now
         task.worker = worker
-        task.ends_at = end = now + self.scenario.start_seconds + task.left
-        heapq.heappush(self.events, (end, next(self._numbers), self._end, task))
+        task.ends_at = end = now + self._start_seconds + task.left
+        heapq.heappush(self.events, (end, next(self.numbers), self._end, task))
         if self._backlog and task.kind == BATCH:
             self.top_up()
 
@@ -229,7 +230,7 @@ class Simulation:
             self.events,
             (
                 self.now + self._half,
-                next(self._numbers),
+                next(self.numbers),
                 self._bring,
                 (lane, queue.take(lane.turns)),
             ),

@@ -91,13 +91,31 @@ class Worker:
         self.advance()
 
     def advance(self, _: object = None) -> None:
-        """Dispatch what may start, then set the lanes' windows. Runs after every event."""
+        """Dispatch what may start, then set the lanes' windows. Runs after every event.
+
+        So it compares before it calls: half of a simulation's time is spent here.
+        """
         if not self.alive:
             return
         now = self.host.now
-        interactive, batch, policy = self.interactive, self.batch, self.policy
+        interactive, batch = self.interactive, self.batch
         if self.places is not None:
             self._take_places(self.places)
+        if (interactive.held or batch.held) and len(self.running) < self.slots:
+            self._dispatch(now)
+        interactive.credit, batch.credit = self.policy.credits(now)
+        interactive.credit += self.yieldable
+        for lane in (interactive, batch):
+            if lane.credit > len(lane.held):
+                if not lane.under_way or self.host.pushes:
+                    self._pull(lane)
+            elif lane.parked:
+                self.host.withdraw(lane)
+        if self.asking is not None:
+            self.asking.look(now)
+
+    def _dispatch(self, now: float) -> None:
+        interactive, batch, policy = self.interactive, self.batch, self.policy
         running, slots = self.running, self.slots
         while len(running) < slots:
             batch_held = len(batch.held)
@@ -106,14 +124,13 @@ class Worker:
             empty = not batch_held or self._is_empty(interactive)
             kind = policy.pick(len(interactive.held), batch_held, now, empty)
             if kind is None:
-                break
-            self._start(batch if kind == BATCH else interactive, now)
-        interactive.credit, batch.credit = policy.credits(now)
-        interactive.credit += self.yieldable
-        self._pull(interactive)
-        self._pull(batch)
-        if self.asking is not None:
-            self.asking.look(now)
+                return
+            lane = batch if kind == BATCH else interactive
+            task = lane.held.popleft()
+            turns = lane.turns
+            running[task] = None if turns is None else turns.start(task.tenant, now)
+            policy.start(kind, now, now - task.received)
+            self.host.run_task(self, task)
 
     def receive(self, lane: Lane, task: Task) -> None:
         """A fetch was answered."""
@@ -195,13 +212,6 @@ class Worker:
         """How often its gate has shut or opened."""
         return sum(self.policy.view(self.host.now).mode_changes.values())
 
-    def _start(self, lane: Lane, now: float) -> None:
-        task = lane.held.popleft()
-        turns = lane.turns
-        self.running[task] = None if turns is None else turns.start(task.tenant, now)
-        self.policy.start(task.kind, now, now - task.received)
-        self.host.run_task(self, task)
-
     def _take_places(self, places: Places) -> None:
         """Ask for what is used by as many tasks as could have a slot."""
         held = len(self.interactive.held) + len(self.batch.held)
@@ -212,15 +222,14 @@ class Worker:
             lane.held.append(task)
 
     def _pull(self, lane: Lane) -> None:
-        missing = lane.credit - len(lane.held)
-        if missing > 0 and lane.aside < self._most_aside:
-            if not lane.under_way:
-                self.host.fetch(lane)
-            if self.host.pushes:
-                while lane.under_way < missing:
-                    self.host.fetch(lane)
-        elif lane.parked:
-            self.host.withdraw(lane)
+        """Ask for more, unless too many wait here for something that they use."""
+        if lane.aside >= self._most_aside:
+            if lane.parked:
+                self.host.withdraw(lane)
+            return
+        most = lane.credit - len(lane.held) if self.host.pushes else 1
+        while lane.under_way < most:
+            self.host.fetch(lane)
 
     def _give_back(self, lane: Lane) -> None:
         """Return what has been held for long, with credit or without: others may start it."""
