@@ -23,6 +23,11 @@ OLDEST_SECONDS = 30 * 86_400.0
 COMMON = 1024
 """Characters of a header that are looked at in haste: identifiers are a quarter of it."""
 
+SHORT = 64
+"""Characters in which a header names no more than a tenant; with a request's id each is new."""
+
+MOST_REMEMBERED = 4096
+
 OF_THIS_CALL = frozenset({"ready_at", "timeout_seconds", "once", "yields"})
 """What a header may say that matters here, beside whose the task is."""
 
@@ -46,6 +51,8 @@ class Arrivals:
         self.unreadable = 0
         self.clamped = 0
         """Messages whose age was not believed."""
+        self._whose: dict[str, str | None] = {}
+        """Tenants, by all that headers say of nothing else."""
 
     def stamps(self, headers: Mapping[str, Any] | None, now: float) -> Stamps:
         """Return when a message was first published, and ready, and whose it is.
@@ -63,12 +70,23 @@ class Arrivals:
                     place = at if at > earliest else earliest
                     if not more:
                         return _new(Stamps, (place, at, None, None))
+                    tenant = self._whose.get(more, self)
+                    if tenant is not self:
+                        return _new(Stamps, (place, at, None, tenant))
                     found = decoded(more)
                     if OF_THIS_CALL.isdisjoint(found):
-                        return _new(Stamps, (place, at, None, text_of(found.get("tenant"))))
+                        tenant = text_of(found.get("tenant"))
+                        if len(more) < SHORT:
+                            self._remember(more, tenant)
+                        return _new(Stamps, (place, at, None, tenant))
         except Exception:  # hostile mappings may raise anything
             pass
         return self._checked(headers, now)
+
+    def _remember(self, more: str, tenant: str | None) -> None:
+        if len(self._whose) >= MOST_REMEMBERED:
+            self._whose.clear()
+        self._whose[more] = tenant
 
     def _checked(self, headers: Mapping[str, Any] | None, now: float) -> Stamps:
         header = FairHeader.read(headers)

@@ -17,7 +17,13 @@ from celery_fair.headers import FairHeader
 from celery_fair.policy import Policy
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS
 from celery_fair.policy.settings import PolicySettings
-from celery_fair.worker.arrivals import HEAD_START_SECONDS, OLDEST_SECONDS, Arrivals
+from celery_fair.worker.arrivals import (
+    HEAD_START_SECONDS,
+    MOST_REMEMBERED,
+    OLDEST_SECONDS,
+    SHORT,
+    Arrivals,
+)
 from celery_fair.worker.dispatcher import Dispatcher
 from celery_fair.worker.lanes import Lane
 from celery_fair.worker.pools import Pool
@@ -137,6 +143,19 @@ of_near_now = st.builds(
 def test_in_haste_a_header_says_what_it_says_when_all_of_it_is_looked_at(line):
     headers = {"fair": line}
     assert Arrivals().stamps(headers, NOW) == Arrivals()._checked(headers, NOW)
+
+
+def test_what_headers_say_of_tenants_is_remembered_in_bounds():
+    arrivals = Arrivals()
+    for number in range(2 * MOST_REMEMBERED + 1):
+        said = f'{{"tenant":"{number}"}}'
+        headers = {"fair": f"batch {NOW} {said}"}
+        assert arrivals.stamps(headers, NOW)[3] == str(number)
+        assert arrivals.stamps(headers, NOW)[3] == str(number)
+        assert len(arrivals._whose) <= MOST_REMEMBERED
+    before = dict(arrivals._whose)
+    arrivals.stamps({"fair": f'batch {NOW} {{"tenant":"{"t" * SHORT}"}}'}, NOW)
+    assert arrivals._whose == before  # nor is any one of them long
 
 
 class Rig:
