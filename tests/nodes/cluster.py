@@ -7,16 +7,20 @@ the session's, with a virtual host a test.
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from celery.result import AsyncResult
 from pytest_celery import (
+    CeleryTestBackend,
     CeleryTestWorker,
     CeleryWorkerContainer,
     RabbitMQContainer,
     RedisContainer,
+    RedisTestBackend,
 )
 
 from tests.brokers.process import ChildProcess
@@ -83,6 +87,20 @@ class LocalWorker(_LocalProcess, CeleryWorkerContainer):
         return [sys.executable, "-m", "celery", *rest, *QUIET_FLAGS]
 
 
+class LocalBackend(RedisTestBackend):
+    def teardown(self) -> None:
+        """End it, which no result that is left may call later on.
+
+        pytest-celery asks ``isinstance`` of whatever there is in the process; then a proxy looks
+        for its object, for instance a shared task that a test of another file has brought along.
+        """
+        gc.collect()
+        for found in gc.get_objects():
+            if issubclass(type(found), AsyncResult):
+                found.backend = None
+        CeleryTestBackend.teardown(self)
+
+
 class PromptWorker(CeleryTestWorker):
     """Sees a log line at once, where pytest-celery looks once a second."""
 
@@ -106,6 +124,13 @@ def default_redis_broker(start_redis) -> LocalRedis:
 @pytest.fixture
 def default_redis_backend(start_redis) -> LocalRedis:
     return LocalRedis(start_redis())
+
+
+@pytest.fixture
+def celery_redis_backend(default_redis_backend) -> Iterator[LocalBackend]:
+    backend = LocalBackend(default_redis_backend)
+    yield backend
+    backend.teardown()
 
 
 @pytest.fixture
