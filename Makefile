@@ -34,11 +34,12 @@ lint: $(VENV)/.has-test
 unit: $(VENV)/.has-test tools
 	$(PYTEST) -n logical tests/unit
 
-# Three files at a time: they mostly wait. Each has servers of its own. Compiled before: where
-# PYTHONDONTWRITEBYTECODE is set, each worker that they start would do it for itself.
+# Four files at a time, since they mostly wait, the longest first. Each process has servers of its
+# own. Compiled before: where PYTHONDONTWRITEBYTECODE is set, each worker that they start would do
+# it for itself.
 integration: $(VENV)/.has-test servers tools
 	$(RUN) compileall -q celery_fair tests example_project
-	$(PYTEST) -n 3 --dist loadfile $(wildcard tests/integration tests/acceptance)
+	$(PYTEST) -n 4 --dist loadfile --no-loadscope-reorder $(wildcard tests/integration tests/acceptance)
 
 .PHONY: oldest versions
 OLDEST := .venv-oldest

@@ -13,6 +13,7 @@ import psutil
 import pytest
 from celery import _state
 
+from tests.longest_first import rank
 from tests.nodes.nursery import Nursery
 from tests.nodes.worker import CeleryProcess
 
@@ -66,7 +67,9 @@ def pytest_configure(config: pytest.Config) -> None:
     CeleryProcess.nursery = Nursery()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if hasattr(config, "workerinput"):  # one of xdist's
+        items.sort(key=rank)
     for item in items:
         if item.path.is_relative_to(TESTS):
             tier = item.path.relative_to(TESTS).parts[0]
