@@ -24,7 +24,7 @@ help:
 	@echo 'make release-check  build wheel and sdist, and use them in clean environments (EXTRAS=extras)'
 	@echo 'make clean        remove what these have made'
 
-test: lint unit integration oldest
+test: lint unit together
 
 lint: $(VENV)/.has-test
 	$(RUN) ruff check .
@@ -40,6 +40,13 @@ unit: $(VENV)/.has-test tools
 integration: $(VENV)/.has-test servers tools
 	$(RUN) compileall -q celery_fair tests example_project
 	$(PYTEST) -n 4 --dist loadfile --no-loadscope-reorder $(wildcard tests/integration tests/acceptance)
+
+# Beside each other, since both mostly wait; what the oldest versions had to say comes at the end.
+.PHONY: together
+together: servers tools
+	@log=$$(mktemp); $(MAKE) oldest >$$log 2>&1 & oldest=$$!; trap "kill $$oldest" INT TERM; \
+	$(MAKE) integration; ended=$$?; wait $$oldest || ended=$$?; \
+	cat $$log; rm -f $$log; exit $$ended
 
 .PHONY: oldest versions
 OLDEST := .venv-oldest
