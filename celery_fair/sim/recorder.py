@@ -76,7 +76,10 @@ class Statistics:
         if task.waited_until == math.inf:
             task.waited_until = now
             if self.start_at <= task.published < self.end_at:
-                self._waited(found, task, now - task.published)
+                if self._tenants:
+                    self._waited(found, task, now - task.published)
+                else:
+                    found.waits.add(now - task.published)
 
     def stop(self, task: Task, now: float, *, done: bool) -> None:
         found = self.of[task.kind]
@@ -134,10 +137,12 @@ class Statistics:
             found.tenants[name].add(seconds, number)
 
     def _gap(self, now: float) -> None:
-        at = min(now, self.end_at)
-        if at > self._last_batch_start:
-            self.longest_batch_gap = max(self.longest_batch_gap, at - self._last_batch_start)
+        at = now if now < self.end_at else self.end_at
+        gap = at - self._last_batch_start
+        if gap > 0:
             self._last_batch_start = at
+            if gap > self.longest_batch_gap:
+                self.longest_batch_gap = gap
 
 
 class Everything:

@@ -42,6 +42,7 @@ class Simulation:
     def __init__(self, scenario: Scenario, setup: Setup, seed: int, recorder: Recorder) -> None:
         self.scenario = scenario
         self.recorder = recorder
+        self._on_start = recorder.start
         self.now = 0.0
         self.round_trip_seconds = scenario.round_trip_seconds
         self._half = scenario.round_trip_seconds / 2
@@ -147,7 +148,7 @@ class Simulation:
         now = self.now
         if task.waited_until == math.inf:
             self.begun[task.kind] += 1
-        self.recorder.start(task, now)
+        self._on_start(task, now)
         task.started = now
         task.worker = worker
         task.ends_at = end = now + self._start_seconds + task.left

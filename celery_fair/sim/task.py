@@ -86,7 +86,7 @@ class Stream:
     def make(self, published: float) -> Task:
         """Return the next one, published then."""
         seconds = self._draw(self._source)
-        if self.early > 0:
+        if self.early:
             self.early -= 1
             seconds *= self._source.random()
         return Task(

@@ -44,6 +44,7 @@ class Worker:
         self.slots = slots
         self.host = host
         self.settings = settings
+        self._pushes = host.pushes
         self._most_aside = ASIDE * slots
         self.alive = True
         self.life = 0
@@ -107,7 +108,7 @@ class Worker:
         interactive.credit += self.yieldable
         for lane in (interactive, batch):
             if lane.credit > len(lane.held):
-                if not lane.under_way or self.host.pushes:
+                if not lane.under_way or self._pushes:
                     self._pull(lane)
             elif lane.parked:
                 self.host.withdraw(lane)
@@ -227,7 +228,7 @@ class Worker:
             if lane.parked:
                 self.host.withdraw(lane)
             return
-        most = lane.credit - len(lane.held) if self.host.pushes else 1
+        most = lane.credit - len(lane.held) if self._pushes else 1
         while lane.under_way < most:
             self.host.fetch(lane)
 
