@@ -17,7 +17,7 @@ from celery.local import Proxy
 from celery_fair.admission import Admission
 from celery_fair.admission.canvas import producer_or_acquire, put_off
 from celery_fair.errors import AlreadyInstalled, NotInstalled
-from celery_fair.front import Fronts
+from celery_fair.front import Fronts, behind, is_front, whole_of
 from celery_fair.headers import NAME
 from celery_fair.hints import HintsMixin
 from celery_fair.identity import Identity, is_asked
@@ -32,7 +32,6 @@ from celery_fair.retrying import Retrying
 from celery_fair.routing import FairRouter, Lanes
 from celery_fair.settings import FairSettings
 from celery_fair.sharding.choice import Shards
-from celery_fair.sharding.names import home_of
 from celery_fair.task import (
     ATTRIBUTE,
     ON_COMMIT,
@@ -271,8 +270,23 @@ class Fair(HintsMixin, JobsMixin, YieldingMixin, ResourcesMixin):
 
     def whole(self, queue: Any) -> Any:
         """Return the ``kombu.Queue`` of which one is a shard; any other is its own."""
-        name, queues = home_of(queue.name), self.app.amqp.queues
+        name, queues = self._lane_map.home_of(queue.name), self.app.amqp.queues
         return queue if name == queue.name else queues.aliases.get(name) or queues.get(name, queue)
+
+    @classmethod
+    def knows_part(cls, app: Celery) -> Callable[[str], bool]:
+        """Return `is_part` of an app's `Fair`; where it has none, names tell."""
+        fair = cls.of(app)
+        return fair.is_part if fair is not None else lambda queue: whole_of(queue) != queue
+
+    def is_part(self, queue: str) -> bool:
+        """Whether a queue is a shard or the front of another one that this app knows.
+
+        Else it is a queue like any other, though its name may end as theirs do.
+        """
+        if is_front(queue):
+            return behind(queue) in self.app.amqp.queues
+        return self._lane_map.home_of(queue) != queue
 
     def kind_of_queue(self, name: str) -> Kind:
         """Return the lane of a queue; one that nobody mapped has the default kind."""

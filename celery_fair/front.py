@@ -5,7 +5,7 @@ No broker publishes to the front of a queue, so what is to run next has a queue 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from threading import Lock
 from time import monotonic
@@ -80,16 +80,15 @@ def whole_of(queue: str) -> str:
     return behind(queue) if is_front(queue) else home_of(queue)
 
 
-def may_have_front(queue: Any) -> bool:
-    """Whether a ``kombu.Queue`` may have a front.
+def may_have_front(queue: Any, is_part: Callable[[str], bool]) -> bool:
+    """Whether a ``kombu.Queue`` may have a front; ``is_part`` is that of its `Fair`.
 
     Not one that vanishes without a consumer, since messages are sent to a front without declaring
     it; nor one whose order is the point; nor one that this app may not declare.
     """
     arguments = queue.queue_arguments or {}
     return not (
-        is_front(queue.name)
-        or is_shard(queue.name)  # it has that of the queue it belongs to
+        is_part(queue.name)  # it has that of the queue it belongs to
         or queue.no_declare
         or queue.auto_delete
         or queue.exclusive

@@ -17,7 +17,7 @@ from celery_fair.headers import NAME
 from celery_fair.policy.hands import MOST_SHARDS
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS, Kind
 from celery_fair.publish import Publish
-from celery_fair.sharding.names import shard_like, shards_of
+from celery_fair.sharding.names import home_of, shard_like, shards_of
 
 if TYPE_CHECKING:
     from celery_fair.app import Fair
@@ -73,6 +73,11 @@ class Lanes:
             for shard in shards_of(self.queues[kind][0], MOST_SHARDS):
                 self.kinds.setdefault(shard, kind)
 
+    def home_of(self, queue: str) -> str:
+        """Return the queue of which one is a shard: the first of a kind; any other is its own."""
+        home = home_of(queue)
+        return home if any(home == names[0] for names in self.queues.values()) else queue
+
     def add_to(self, queues: Any) -> None:
         """Add what ``app.amqp.queues`` misses, declared as Celery declares missing queues."""
         for name in (*self.queues[INTERACTIVE], *self.queues[BATCH]):
@@ -87,7 +92,9 @@ class Lanes:
                 self._add_shards(queues, queues[self.queues[kind][0]], kind)
 
     def _add_shards(self, queues: Any, home: Any, kind: Kind) -> None:
-        if not may_have_front(home):  # what rules out one more queue rules out many
+        if not may_have_front(
+            home, lambda name: False
+        ):  # what rules out one more queue rules out many
             raise SettingsError(
                 [
                     f"{kind}_shards: expected a queue that can be spread, got {home.name!r}, which "
@@ -186,7 +193,7 @@ class FairRouter:
         if queue is None or publish.came_from not in (None, queue.name):
             return routed
         queue = self.publish.fair.whole(queue)
-        if not may_have_front(queue):
+        if not may_have_front(queue, publish.fair.is_part):
             return routed
         if not publish.fair.fronts.takes(queue.name, publish.options):
             return routed
@@ -226,7 +233,7 @@ def going_on(fair: Fair, came: Mapping[str, Any], options: Mapping[str, Any]) ->
     queue: Any = queues.get(name)
     plain = queue is not None and (not exchange or exchange == queue.exchange.name == name)
     queue = fair.whole(queue) if plain else queue
-    if plain and may_have_front(queue) and fair.fronts.takes(queue.name, options):
+    if plain and may_have_front(queue, fair.is_part) and fair.fronts.takes(queue.name, options):
         return {**priority, "queue": front_like(queue), "declare": []}
     if exchange:
         return {**priority, "exchange": exchange, "routing_key": key, "declare": []}

@@ -47,9 +47,17 @@ def known_queues(fair: Fair) -> list[str]:
     cheap = driver_type(app) != "amqp"
     for kind, shards in fair.settings.shards.items():
         names += every_shard(fair, kind) if cheap or shards > 1 else ()
-    queues = dict.fromkeys(name for name in names if isinstance(name, str) and not is_front(name))
-    fronts = [front_of(q) for q in queues if q in declared and may_have_front(declared[q])]
+    queues = dict.fromkeys(
+        name for name in names if isinstance(name, str) and not _is_made(fair, name)
+    )
+    fronts = [
+        front_of(q) for q in queues if q in declared and may_have_front(declared[q], fair.is_part)
+    ]
     return [*queues, *fronts][:MOST]
+
+
+def _is_made(fair: Fair, name: str) -> bool:
+    return is_front(name) and fair.is_part(name)
 
 
 def stranded_findings(fair: Fair, replies: Replies) -> Iterator[Finding]:

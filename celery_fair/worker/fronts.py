@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from typing import Any
 
+from celery_fair.app import Fair
 from celery_fair.front import TRANSPORTS, behind, front_like, front_of, may_have_front
 from celery_fair.worker import internals
 from celery_fair.worker.adopting import adopt
@@ -94,10 +95,11 @@ class WorkerFronts:
 
     def _usable(self, queues: Iterable[Any]) -> Iterator[Any]:
         """Fronts that are missing, declared at the broker as their queues are."""
+        is_part = Fair.knows_part(self._c.app)
         missing = [
             front_like(queue)
             for queue in queues
-            if may_have_front(queue) and front_of(queue.name) not in self._consumed
+            if may_have_front(queue, is_part) and front_of(queue.name) not in self._consumed
         ]
         if not missing:
             return

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from celery_fair.front import is_front
+from celery_fair.front import behind, is_front
 from celery_fair.policy.heads import Heads
 from celery_fair.policy.kinds import Kind
 from celery_fair.worker import internals
@@ -95,12 +95,18 @@ class RedisWindow(Window):
     def __init__(self, lane: Lane, consumer: Any, heads: Heads | None = None) -> None:
         super().__init__(lane, consumer)
         if heads is None:
-            internals.pull_first(consumer.channel, is_front)
+            internals.pull_first(consumer.channel, self._is_front)
         else:
             internals.pull_by_turns(
-                consumer.channel, is_front, lambda queues: heads.in_order(queues, lane.is_capped)
+                consumer.channel,
+                self._is_front,
+                lambda queues: heads.in_order(queues, lane.is_capped),
             )
         internals.gate_redis_channel(consumer.channel, lane.room)
+
+    def _is_front(self, queue: str) -> bool:
+        """Whether it is the front of another one here, and not a queue that is called so."""
+        return is_front(queue) and behind(queue) in self.consumer.channel.active_queues
 
     def measured(self, round_trip_seconds: float) -> None:
         self.round_trip_seconds = with_measured(self.round_trip_seconds, round_trip_seconds)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
+from celery_fair.app import Fair
 from celery_fair.front import front_of, without_parts
 from celery_fair.policy.kinds import Kind
 from celery_fair.sharding.names import home_of, is_shard
@@ -94,8 +95,8 @@ class QueuePauses:
 
     def _shards_of(self, queue: str) -> list[str]:
         """The shards of a queue that this app knows: they are paused with it."""
-        names = self._c.app.amqp.queues
-        return [name for name in names if is_shard(name) and home_of(name) == queue]
+        names, is_part = self._c.app.amqp.queues, Fair.knows_part(self._c.app)
+        return [n for n in names if is_shard(n) and home_of(n) == queue and is_part(n)]
 
     def _keep(self, queue: str) -> None:
         """Have the next connection consume it too.

@@ -22,11 +22,25 @@ TOPIC = Exchange("own", "topic")
 # names and kinds
 
 
-def test_a_front_has_its_queue_s_name_and_no_front() -> None:
+def test_a_front_has_its_queue_s_name_and_no_front(app: Celery) -> None:
     assert front_of("celery") == "celery" + FRONT
     assert is_front("celery.front")
     assert not is_front("celery")
-    assert not may_have_front(Queue("celery.front", Exchange("")))
+    fair = Fair(app)
+    assert not may_have_front(Queue("celery.front", Exchange("")), fair.is_part)
+
+
+def test_a_queue_that_is_only_called_like_a_front_or_a_shard_has_its_own(app: Celery) -> None:
+    """A team may have split a queue by hand long ago, and named it so."""
+    app.conf.task_queues = [Queue("celery"), Queue("store.front"), Queue("mail.shard-03")]
+    fair = Fair(app, batch_shards=4)
+    for name in ("store.front", "mail.shard-03"):
+        assert not fair.is_part(name)
+        assert may_have_front(app.amqp.queues[name], fair.is_part)
+    assert fair.is_part("celery.batch.shard-12")
+    assert fair.whole(app.amqp.queues["celery.batch.shard-03"]).name == "celery.batch"
+    app.amqp.queues.add(Queue("mail"))
+    assert fair.whole(app.amqp.queues["mail.shard-03"]).name == "mail.shard-03"
 
 
 def test_a_front_has_the_kind_of_its_queue(app: Celery) -> None:
@@ -69,7 +83,7 @@ def test_fronts_don_t_part_a_fleet_of_two_versions() -> None:
     ids=lambda queue: repr(queue.queue_arguments or queue.exchange.type),
 )
 def test_a_queue_that_vanishes_or_keeps_an_order_has_none(queue: Any) -> None:
-    assert not may_have_front(queue)
+    assert not may_have_front(queue, lambda name: False)
 
 
 def test_a_front_is_declared_as_its_queue_is() -> None:
@@ -255,6 +269,8 @@ def test_outside_a_worker_that_consumes_fronts_it_goes_to_the_back(
     assert retried("celery.front") == "celery"
 
 
-def test_a_queue_that_is_only_called_so_keeps_its_retries(retried: Any, app: Celery) -> None:
+def test_retries_of_a_queue_that_is_only_called_so_go_to_its_own_front(
+    retried: Any, app: Celery
+) -> None:
     app.amqp.queues.add(Queue("shop.front", Exchange("shop.front"), "shop.front"))
-    assert retried("shop.front") == "shop.front"
+    assert retried("shop.front") == "shop.front.front"

@@ -10,7 +10,7 @@ from celery import Celery
 from kombu import Exchange, Queue
 
 from celery_fair import Fair, SettingsError
-from celery_fair.front import may_have_front, without_parts
+from celery_fair.front import without_parts
 from celery_fair.policy.hands import hand_of
 from celery_fair.routing import FairRouter
 from celery_fair.sharding.names import home_of, is_shard, shard_like, shard_of, shards_of
@@ -64,7 +64,6 @@ def test_a_shard_is_declared_as_its_queue_is() -> None:
         **home.queue_arguments,
         "x-dead-letter-routing-key": "reports.#",
     }
-    assert not may_have_front(shard)
 
 
 def test_a_queue_that_keeps_an_order_is_not_spread(app: Celery) -> None:

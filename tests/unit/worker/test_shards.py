@@ -34,6 +34,12 @@ def test_all_are_consumed_by_a_worker_that_names_no_queue(c: Any) -> None:
     assert _consumed(c) == {"celery", "celery.batch", *SHARDS}
 
 
+def test_a_queue_that_is_only_called_like_a_shard_is_consumed_as_before(c: Any) -> None:
+    c.app.amqp.queues.select_add("mail.shard-03")
+    WorkerShards(c).add_all()
+    assert _consumed(c) == {"celery", "celery.batch", "mail.shard-03", *SHARDS}
+
+
 def test_a_queue_that_is_named_brings_its_shards(c: Any) -> None:
     c.app.amqp.queues.select(["celery.batch"])
     WorkerShards(c).add_all()
