@@ -208,6 +208,24 @@ def test_a_master_that_sentinel_has_replaced_is_left_while_it_still_serves(
             server.close()
 
 
+def test_two_apps_with_a_prefix_each_share_a_redis_and_no_place(
+    make: Make, redis_url: str, shared_redis: RedisServer
+) -> None:
+    clock = Clock()
+    stores = [
+        make(redis_url, now=clock, options={"global_keyprefix": prefix}) for prefix in ("a:", "b:")
+    ]
+    for store in stores:
+        started(store, clock)
+    for store in stores:
+        assert store.turn("w", [ONE], [], []).granted == ["1"]
+    assert not stores[1].woken("w", 0.01)
+    stores[0].turn("w", [], [], [Ended("1", True)])
+    assert [store.views()[0].running["interactive"] for store in stores] == [0, 1]
+    with shared_redis.client(int(redis_url.rpartition("/")[2])) as client:
+        assert {key[:2] for key in client.keys("*")} == {"a:", "b:"}
+
+
 def test_a_redis_that_is_full_still_gives_places_and_takes_them_back(
     make: Make, tmp_path: Path
 ) -> None:
