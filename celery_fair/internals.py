@@ -165,12 +165,11 @@ def forget_connections(app: Any) -> None:
     app._pool = None
     if "amqp" in vars(app):
         app.amqp._producer_pool = None
-    consumer = getattr(app._backend, "result_consumer", None)
-    if consumer is not None:
-        consumer.stop()
-        for name in ("_pubsub", "_consumer"):
-            if hasattr(consumer, name):
-                setattr(consumer, name, None)
+    consumer: Any = getattr(app._backend, "result_consumer", None)
+    for name in ("_pubsub", "_consumer"):
+        if getattr(consumer, name, None) is not None:  # rpc:// can't stop what was never started
+            consumer.stop()
+            setattr(consumer, name, None)
     app._backend_cache = None
     vars(app._local).pop("backend", None)
 

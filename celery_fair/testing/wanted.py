@@ -67,7 +67,7 @@ class Wanted:
         if self.is_apart and not broker.reaches_processes:
             raise BadOption(
                 f"@pytest.mark.fair(pool={self.pool!r})",
-                "a broker that two processes reach: install redis-server, or "
-                'pip install "celery-fair[demo]", or set CELERY_FAIR_TEST_BROKER',
+                'a broker that two processes reach: pip install "celery-fair[demo]", or set '
+                "CELERY_FAIR_TEST_BROKER",
                 broker.name,
             )
