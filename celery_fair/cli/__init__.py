@@ -20,6 +20,7 @@ from celery_fair.cli.group import FairGroup
 from celery_fair.cli.job import job
 from celery_fair.cli.mode import mode
 from celery_fair.cli.pause import pause, resume
+from celery_fair.cli.resources import resources
 from celery_fair.cli.set import set_
 from celery_fair.cli.settings import settings
 from celery_fair.cli.simulate import simulate
@@ -43,6 +44,7 @@ fair.add_command(explain)
 fair.add_command(exporter)
 fair.add_command(flower)
 fair.add_command(top)
+fair.add_command(resources)
 fair.add_command(bench)
 fair.add_command(simulate)
 fair.add_command(pause)

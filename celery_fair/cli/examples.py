@@ -47,6 +47,14 @@ celery.batch
           last minute, 0.46 a second by slots and mean run time
 """
 
+RESOURCES: Final = """\
+$ celery -A shop fair resources
+gpu: 2 of 2 running (1 interactive, 1 batch), 3 wait (3 batch)
+  web1@shop  batch  12 s  eb2f0bf2-62d9-47cf-84ca-0ade6dd3e797
+  web2@shop  interactive  1.3 s  0f7c5e0e-5c1a-4a5f-9f0e-3c1f6f2f4f11
+openai: 0 of 8 running; 18 000 tokens left now
+"""
+
 DOCTOR: Final = """\
 $ celery -A shop fair doctor
 F001 warning  1 task has no kind: shop.answer
@@ -149,6 +157,7 @@ EXAMPLES: Final = {
     "status": STATUS,
     "top": TOP,
     "explain": EXPLAIN,
+    "resources": RESOURCES,
     "doctor": DOCTOR,
     "bench": BENCH,
     "simulate": SIMULATE,

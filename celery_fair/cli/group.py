@@ -11,7 +11,7 @@ from celery_fair.cli.failing import told
 from celery_fair.cli.writing import write_with_any_encoding
 
 SECTIONS: Final[dict[str, tuple[str, ...]]] = {
-    "What happens, and why": ("status", "top", "explain", "doctor"),
+    "What happens, and why": ("status", "top", "explain", "resources", "doctor"),
     "Change it while it runs": ("pause", "resume", "set", "settings", "mode", "drain"),
     "Batch jobs": ("job",),
     "Measure it": ("bench", "simulate"),

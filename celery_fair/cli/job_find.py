@@ -23,17 +23,17 @@ PAGE: Final = 200
 NAMED: Final = 5
 
 
-def fair_of(app: Any) -> Fair:
+def fair_of(app: Any, what: str = "jobs are kept by celery-fair") -> Fair:
     """The Fair of an app; raises `NotInstalled`, and what is to be said of the broker's URL.
 
-    The broker may be the Redis that keeps the jobs.
+    The broker may be the Redis that keeps ``what`` is asked for.
     """
     from celery_fair.app import Fair
 
     connection_to_broker(app)
     fair = Fair.of(app)
     if fair is None:
-        raise NotInstalled("jobs are kept by celery-fair")
+        raise NotInstalled(what)
     return fair
 
 

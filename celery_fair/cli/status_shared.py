@@ -64,15 +64,13 @@ def resource_lines(resources: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def resource_line(one: Mapping[str, Any]) -> str:
-    """``openai: 8 of 8 running (5 interactive, 3 batch), 12 wait; 4 000 tokens left``."""
+    """``openai: 3 of 8 running (3 batch), 2 wait (2 batch); 4 000 tokens left now``."""
     running, waiting = one["running"], one["waiting"]
     total = sum(running.values())
     of = "" if one["max_running"] is None else f" of {one['max_running']}"
-    by_kind = ", ".join(f"{number} {kind}" for kind, number in running.items() if number)
-    line = f"{safe(one['name'])}: {total}{of} running"
-    line += f" ({by_kind})" if by_kind else ""
+    line = f"{safe(one['name'])}: {total}{of} running{_by_kind(running)}"
     if sum(waiting.values()):
-        line += f", {count(sum(waiting.values()))} wait"
+        line += f", {count(sum(waiting.values()))} wait{_by_kind(waiting)}"
     for budget in ("requests", "tokens"):
         left = one[f"{budget}_left"]
         if left is not None:
@@ -82,6 +80,11 @@ def resource_line(one: Mapping[str, Any]) -> str:
     if one["slowed_seconds"] > 0:
         line += f"; none for batch for {duration(one['slowed_seconds'])}"
     return line
+
+
+def _by_kind(numbers: Mapping[str, int]) -> str:
+    found = ", ".join(f"{count(number)} {kind}" for kind, number in numbers.items() if number)
+    return f" ({found})" if found else ""
 
 
 def _is_short(one: Mapping[str, Any]) -> bool:

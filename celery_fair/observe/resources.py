@@ -21,7 +21,7 @@ def resource_facts(
         "set": is_set,
         "unknown": is_set and views is None,
         "age_seconds": None if age_seconds is None else round(age_seconds, 1),
-        "of": [_one(view) for view in sorted(shown, key=lambda view: view.name)],
+        "of": [view_facts(view) for view in sorted(shown, key=lambda view: view.name)],
         "left_out": max(len(views or ()) - MOST, 0),
     }
 
@@ -31,7 +31,8 @@ def _by_want(view: ResourceView) -> tuple[int, int, str]:
     return -sum(view.waiting.values()), -sum(view.running.values()), view.name
 
 
-def _one(view: ResourceView) -> dict[str, Any]:
+def view_facts(view: ResourceView) -> dict[str, Any]:
+    """Of one resource."""
     return {
         "name": view.name,
         "max_running": view.max_running,

@@ -16,13 +16,16 @@ from celery_fair.resources.rules import Resource
 from celery_fair.resources.shared import Shared
 from celery_fair.resources.store import (
     LEASE_SECONDS,
+    MOST_HOLDERS,
     RENEW_SECONDS,
     Ended,
+    Holder,
     ResourceView,
     Short,
     Turn,
     Wait,
     Want,
+    longest_first,
 )
 from celery_fair.resources.walk import InLine, Line, Walk
 
@@ -282,6 +285,20 @@ class MemoryStore:
     def views(self) -> Sequence[ResourceView]:
         self._look()
         return [self._view(*self._get(name)) for name in sorted(self._rules)]
+
+    def holders(self) -> Sequence[Holder]:
+        self._look()
+        first = sorted(self.leases.items(), key=lambda item: (item[1].until, item[0]))
+        return longest_first(
+            Holder(
+                lease,
+                one.worker,
+                one.want.kind,
+                tuple(one.want.uses),
+                round(self.at - one.since, 3),
+            )
+            for lease, one in first[:MOST_HOLDERS]
+        )
 
     def _view(self, rule: Resource, shared: Shared) -> ResourceView:
         left = [

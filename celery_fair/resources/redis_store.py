@@ -12,7 +12,17 @@ from celery_fair.errors import StateAway
 from celery_fair.policy.kinds import BATCH, INTERACTIVE
 from celery_fair.resources import scripts
 from celery_fair.resources.rules import Resource
-from celery_fair.resources.store import Ended, ResourceView, Short, Turn, Wait, Want
+from celery_fair.resources.store import (
+    MOST_HOLDERS,
+    Ended,
+    Holder,
+    ResourceView,
+    Short,
+    Turn,
+    Wait,
+    Want,
+    longest_first,
+)
 from celery_fair.state import Call, Script, State, text_of
 
 if TYPE_CHECKING:
@@ -111,6 +121,10 @@ class RedisStore:
         (rows,) = self._ask(scripts.VIEWS, *names)
         return [_view(self._rules[name], row) for name, row in zip(names, rows, strict=True)]
 
+    def holders(self) -> Sequence[Holder]:
+        at, rows = self._ask(scripts.HOLDERS, MOST_HOLDERS)
+        return longest_first(_holder(float(at), *map(text_of, row)) for row in rows)
+
     def _ask(
         self,
         script: Script,
@@ -157,6 +171,19 @@ def _wait(row: Sequence[Any]) -> tuple[str, Wait]:
     lease, resource, short, seconds, before = row
     wait = Wait(text_of(resource), Short(text_of(short)), float(seconds), int(before))
     return text_of(lease), wait
+
+
+def _holder(at: float, lease: str, kept: str) -> Holder:
+    since, _, line, worker = kept.split(" ", 3)
+    kind, _, uses = line.partition(":")
+    seconds = round((at - float(since)) / 1000.0, 3)
+    return Holder(
+        lease,
+        worker,
+        BATCH if kind == BATCH else INTERACTIVE,
+        tuple(uses.split(",")),
+        seconds,
+    )
 
 
 def _texts(values: Sequence[Any]) -> list[str]:

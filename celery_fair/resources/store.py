@@ -7,7 +7,7 @@ look, none lives on for ever. A store that can't be asked raises `StateAway`, wi
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple, Protocol
@@ -17,6 +17,9 @@ from celery_fair.policy.kinds import Kind
 #: After this time without a renewal the places of a worker are given to others, in seconds.
 LEASE_SECONDS: Final = 10.0
 RENEW_SECONDS: Final = LEASE_SECONDS / 5
+
+MOST_HOLDERS: Final = 1000
+"""Redis does nothing else while it gathers them."""
 
 
 class Short(str, Enum):
@@ -100,6 +103,23 @@ class ResourceView:
     """How much longer it gets no batch."""
 
 
+class Holder(NamedTuple):
+    """One granted lease, for people: which task holds what it uses, and for how long."""
+
+    lease: str
+    worker: str
+    """Who has renewed it last: a worker, or a process that outlives its own."""
+    kind: Kind
+    uses: Sequence[str]
+    seconds: float
+    """Since it was granted, or since a store that had lost all was told of it."""
+
+
+def longest_first(holders: Iterable[Holder]) -> list[Holder]:
+    """In the order in which `ResourceStore.holders` tells them."""
+    return sorted(holders, key=lambda one: (-one.seconds, one.lease))
+
+
 class ResourceStore(Protocol):
     """Where the workers of an app meet."""
 
@@ -144,4 +164,8 @@ class ResourceStore(Protocol):
 
     def views(self) -> Sequence[ResourceView]:
         """All resources that the settings name, sorted by name."""
+        ...
+
+    def holders(self) -> Sequence[Holder]:
+        """Who holds anything, the longest first; of more than `MOST_HOLDERS` not all."""
         ...

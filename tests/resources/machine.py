@@ -182,6 +182,7 @@ class ResourceMachine(RuleBasedStateMachine):
     def view(self) -> None:
         views = self.ask("views")
         assert [view.name for view in views] == sorted(RULES)
+        assert {holder.lease for holder in self.ask("holders")} == self.model.leases.keys()
 
     # -- what holds ------------------------------------------------------------------------------
 

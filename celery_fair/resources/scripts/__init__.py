@@ -67,6 +67,22 @@ return {come()}
 """
 )
 
+#: Its own: how many at the most, of those whose lease ends first.
+HOLDERS: Final = Script(
+    RECORD
+    + SHARING
+    + """
+open()
+end_overdue()
+local rows = {}
+for _, lease in ipairs(call('ZRANGE', UNTIL, 0, tonumber(ARGV[5]) - 1)) do
+  rows[#rows + 1] = {lease, call('HGET', LEASES, lease)}
+end
+save()
+return {come(), text(at), rows}
+"""
+)
+
 #: Its own: names of resources.
 VIEWS: Final = Script(
     RECORD

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 ATTRIBUTE: Final = "fair_waiting"
 """Of a Celery request: its `Waiting`, from its arrival to its end."""
 
+LONGEST_ID: Final = 64
+"""Of a task's id in a lease, where `task_of` finds it: it is for people."""
+
 _numbers = count(1)
 
 
@@ -59,7 +62,7 @@ class Waiting:
         """Ask under a lease of its own from now on, if it uses anything."""
         self.want = None
         if self.uses:
-            lease = f"{worker}/{next(_numbers)}"
+            lease = f"{worker}/{next(_numbers)}/{str(self.request.id)[:LONGEST_ID]}"
             self.want = Want(lease, self.lane.kind, tuple(self.uses), self.tokens)
 
 

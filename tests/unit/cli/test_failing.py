@@ -37,7 +37,7 @@ SERVING = {"exporter", "flower"}
 #: It tells what it met among its findings.
 FINDING = {"doctor"}
 #: They ask the state's Redis, and no worker: test_job_commands.py has what they meet.
-OF_STATE = {"job"}
+OF_STATE = {"job", "resources"}
 
 
 def call(command):

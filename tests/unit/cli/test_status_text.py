@@ -87,8 +87,8 @@ def test_resources_are_shown_once_from_the_youngest_look():
     old = resources(resource(max_running=99), age_seconds=9.0)
     text = shown({"w1": report(resources=old), "w2": report(resources=resources(busy))}, width=200)
     assert text.count("Resources of all workers") == 1
-    said = "openai: 3 of 8 running (3 batch), 1 202 wait; -12 tokens left now\n"
-    assert said in text.replace("\N{NO-BREAK SPACE}", " ")
+    said = "1 202 wait (2 interactive, 1 200 batch); -12 tokens left now\n"
+    assert f"openai: 3 of 8 running (3 batch), {said}" in text.replace("\N{NO-BREAK SPACE}", " ")
 
 
 def test_a_resource_that_refused_is_said_to_be_slowed():
