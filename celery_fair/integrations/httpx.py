@@ -6,9 +6,8 @@ neither. `docs/connection-pools.md` has the reasons.
 
 from __future__ import annotations
 
-from contextlib import AsyncExitStack, ExitStack
-from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection
+from typing import Any
 
 from celery_fair import BATCH, INTERACTIVE, BadOption, Kind, current_kind
 from celery_fair.integrations.pool_waits import (
@@ -19,13 +18,9 @@ from celery_fair.integrations.pool_waits import (
     traced,
     wait_histogram,
 )
+from celery_fair.integrations.wrapping import AsyncWrapper, Wrapper
 
 __all__ = ("AsyncFairTransport", "ConnectionWaits", "FairTransport", "wait_histogram")
-
-if TYPE_CHECKING:
-    Transport = Any  # both libraries' base class at once, which a type checker can't be told else
-else:
-    Transport = object
 
 
 class _Kinds:
@@ -35,6 +30,7 @@ class _Kinds:
         if interactive is batch:
             raise BadOption("batch=", "another transport than interactive=", batch)
         self._transports: dict[Kind, Any] = {INTERACTIVE: interactive, BATCH: batch}
+        self._inner: Collection[Any] = self._transports.values()
         self._waits = PoolWaits(on_wait)
 
     @property
@@ -43,7 +39,7 @@ class _Kinds:
         return self._waits.report()
 
 
-class FairTransport(_Kinds, Transport):
+class FairTransport(_Kinds, Wrapper):
     """``httpx.Client(transport=FairTransport(interactive=…, batch=…))``.
 
     Each request goes by the transport of the kind that `current_kind` tells, so that batch waits
@@ -60,31 +56,8 @@ class FairTransport(_Kinds, Transport):
         with Wait(kind, self._waits) as wait, traced(request, wait.note):
             return self._transports[kind].handle_request(request)
 
-    def __enter__(self) -> FairTransport:
-        with ExitStack() as stack:
-            for transport in self._transports.values():
-                stack.enter_context(transport)
-            stack.pop_all()  # both are open: the client closes them
-        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None = None,
-        error: BaseException | None = None,
-        traceback: TracebackType | None = None,
-    ) -> None:
-        with ExitStack() as stack:  # the second is closed even where the first can't be
-            for transport in self._transports.values():
-                stack.push(transport)
-
-    def close(self) -> None:
-        """Close both pools."""
-        with ExitStack() as stack:
-            for transport in self._transports.values():
-                stack.callback(transport.close)
-
-
-class AsyncFairTransport(_Kinds, Transport):
+class AsyncFairTransport(_Kinds, AsyncWrapper):
     """`FairTransport` for ``httpx.AsyncClient``, with two ``httpx.AsyncHTTPTransport``."""
 
     async def handle_async_request(self, request: Any) -> Any:
@@ -92,26 +65,3 @@ class AsyncFairTransport(_Kinds, Transport):
         kind = current_kind()
         with Wait(kind, self._waits) as wait, traced(request, wait.note_async):
             return await self._transports[kind].handle_async_request(request)
-
-    async def __aenter__(self) -> AsyncFairTransport:
-        async with AsyncExitStack() as stack:
-            for transport in self._transports.values():
-                await stack.enter_async_context(transport)
-            stack.pop_all()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None = None,
-        error: BaseException | None = None,
-        traceback: TracebackType | None = None,
-    ) -> None:
-        async with AsyncExitStack() as stack:
-            for transport in self._transports.values():
-                stack.push_async_exit(transport)
-
-    async def aclose(self) -> None:
-        """Close both pools."""
-        async with AsyncExitStack() as stack:
-            for transport in self._transports.values():
-                stack.push_async_callback(transport.aclose)

@@ -11,19 +11,14 @@ from collections.abc import Collection
 from contextlib import suppress
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from celery import current_app
 
 from celery_fair import BadOption, Fair
+from celery_fair.integrations.wrapping import AsyncWrapper, Wrapper
 
 __all__ = ("AsyncRateLimitTransport", "RateLimitTransport", "retry_after_of")
-
-if TYPE_CHECKING:
-    Transport = Any  # both libraries' base class at once, which a type checker can't be told else
-else:
-    Transport = object
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +40,7 @@ class _Watching:
         if not isinstance(resource, str) or not resource:
             raise BadOption("resource=", "the name of a resource", resource)
         self._transport = transport
+        self._inner: Collection[Any] = (transport,)
         self._resource = resource
         self._fair = fair
         self._statuses = frozenset(statuses)
@@ -61,7 +57,7 @@ class _Watching:
             logger.exception("celery-fair: %s could not be slowed down", self._resource)
 
 
-class RateLimitTransport(_Watching, Transport):
+class RateLimitTransport(_Watching, Wrapper):
     """``httpx.Client(transport=RateLimitTransport(httpx.HTTPTransport(), "openai"))``.
 
     An answer of one of ``statuses`` slows ``resource`` down, for as long as its ``Retry-After``
@@ -75,24 +71,8 @@ class RateLimitTransport(_Watching, Transport):
             self._tell(fair, response.headers)
         return response
 
-    def __enter__(self) -> RateLimitTransport:
-        self._transport.__enter__()
-        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None = None,
-        error: BaseException | None = None,
-        traceback: TracebackType | None = None,
-    ) -> None:
-        self._transport.__exit__(kind, error, traceback)
-
-    def close(self) -> None:
-        """Close the inner transport."""
-        self._transport.close()
-
-
-class AsyncRateLimitTransport(_Watching, Transport):
+class AsyncRateLimitTransport(_Watching, AsyncWrapper):
     """`RateLimitTransport` for ``httpx.AsyncClient``; no event loop waits for Redis."""
 
     async def handle_async_request(self, request: Any) -> Any:
@@ -103,22 +83,6 @@ class AsyncRateLimitTransport(_Watching, Transport):
             with suppress(RuntimeError):  # no thread can be started, as at the interpreter's end
                 threading.Thread(target=self._tell, args=said, daemon=True).start()
         return response
-
-    async def __aenter__(self) -> AsyncRateLimitTransport:
-        await self._transport.__aenter__()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None = None,
-        error: BaseException | None = None,
-        traceback: TracebackType | None = None,
-    ) -> None:
-        await self._transport.__aexit__(kind, error, traceback)
-
-    async def aclose(self) -> None:
-        """Close the inner transport."""
-        await self._transport.aclose()
 
 
 def retry_after_of(headers: Any) -> float | None:
