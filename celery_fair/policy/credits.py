@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from celery_fair.policy.estimates import RunTime
 from celery_fair.policy.limits import Limits
+from celery_fair.policy.load import Credits
 
 _SOON_SECONDS = 5.0
 
@@ -71,6 +72,28 @@ class Lookahead:
         if count <= 0:
             return 0
         return min(count, self.cap) if self.cap else count
+
+
+def credits_of(
+    limits: Limits,
+    ahead: Lookahead,
+    *,
+    interactive: int,
+    batch: int,
+    slots: int,
+    owed: int,
+    open_: bool,
+) -> Credits:
+    """How many messages each lane may hold while so many run; ``owed`` of batch at the least."""
+    free = max(slots - interactive - batch, 0)
+    keep = limits.kept(interactive)
+    credit = batch_credit(limits, ahead, running=batch, free=free, keep=keep, open_=open_)
+    if limits.leans and free > keep and credit:
+        return Credits(0, credit)
+    room = limits.owed_ceiling - batch
+    if room > 0 or (room == 0 and ahead.batch_slot_frees_soon(batch)):
+        credit = max(credit, owed)
+    return Credits(interactive_credit(limits, ahead, interactive, batch, free, slots), credit)
 
 
 def batch_credit(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from celery_fair.policy.credits import Lookahead, batch_credit, interactive_credit
+from celery_fair.policy.credits import Lookahead, credits_of
 from celery_fair.policy.engine import Engine
 from celery_fair.policy.fleet import FleetView, Member, Place, Stretch
 from celery_fair.policy.gate import Cause, Gate
@@ -367,30 +367,21 @@ class Policy:
     # What is computed at a tick, or when the tasks that run have changed since.
 
     def _compute_credits(self, owed: int) -> Credits:
-        if self.paused:  # their lookahead too, which tasks that still run would give them
-            found = self._compute_served_credits(owed)
-            interactive, batch = (
-                credit if kind in self.serves else 0
-                for kind, credit in ((INTERACTIVE, found.interactive), (BATCH, found.batch))
-            )
-            return Credits(interactive, batch)
-        return self._compute_served_credits(owed)
-
-    def _compute_served_credits(self, owed: int) -> Credits:
-        interactive, batch, limits = self.running_interactive, self.running_batch, self._limits
-        free = max(self.slots - interactive - batch, 0)
-        keep = limits.kept(interactive)
-        ahead = self._lookahead
-        credit = batch_credit(
-            limits, ahead, running=batch, free=free, keep=keep, open_=self.mode is Mode.OPEN
+        found = credits_of(
+            self._limits,
+            self._lookahead,
+            interactive=self.running_interactive,
+            batch=self.running_batch,
+            slots=self.slots,
+            owed=owed,
+            open_=self.mode is Mode.OPEN,
         )
-        if limits.leans and free > keep and credit:
-            return Credits(0, credit)
-        room = limits.owed_ceiling - batch
-        if room > 0 or (room == 0 and ahead.batch_slot_frees_soon(batch)):
-            credit = max(credit, owed)
-        slots = self.slots
-        return Credits(interactive_credit(limits, ahead, interactive, batch, free, slots), credit)
+        if not self.paused:
+            return found
+        serves = self.serves  # what is paused has no lookahead either, though some of it runs
+        return Credits(
+            found.interactive if INTERACTIVE in serves else 0, found.batch if BATCH in serves else 0
+        )
 
     def _observe_mode(self, load: Load, now: float) -> Mode | None:
         gate, engine = self._gate, self._engine
