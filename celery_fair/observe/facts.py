@@ -150,14 +150,14 @@ def _kind(scheduler: Scheduler, kind: Kind, now: float) -> dict[str, Any]:
     running = view.running_batch if kind == "batch" else view.running_interactive
     mean = view.batch_mean_seconds if kind == "batch" else view.interactive_mean_seconds
     return {
-        "queues": without_parts(scheduler.queues(kind)),
+        "queues": without_parts(scheduler.backlog.queues(kind)),
         "running": running - sum(slot.kind == kind for slot in list(dispatcher.parked)),
         "held": len(lane) + len(lane.aside) if lane is not None else 0,
         "rate_limited": lane.limited if lane is not None else 0,
         "scheduled": lane.scheduled if lane is not None else 0,
         "credit": lane.credit if lane is not None else 0,
         "tenants": lane.tenants(now) if lane is not None else None,
-        "source_available": lane is not None and scheduler.backlog(kind, now) is not None,
+        "source_available": lane is not None and scheduler.backlog.of(kind, now) is not None,
         "uncleared": len(lane.uncleared) if lane is not None else 0,
         "backlog": _backlog(scheduler, kind, now) if lane is not None else None,
         "ready": _ready(scheduler, kind, now) if lane is not None else None,
@@ -208,7 +208,7 @@ def tasks(scheduler: Scheduler) -> list[dict[str, Any]]:
 
 def _backlog(scheduler: Scheduler, kind: Kind, now: float) -> int | None:
     """What waits for a slot, and what waits here for more than that."""
-    for_slots = scheduler.backlog(kind, now)
+    for_slots = scheduler.backlog.of(kind, now)
     return None if for_slots is None else for_slots + len(scheduler.lanes[kind].uncleared)
 
 
@@ -217,14 +217,14 @@ def _ready(scheduler: Scheduler, kind: Kind, now: float) -> dict[str, int] | Non
 
     Those of shards are in their queue: there may be many, and whoever looks set none up by name.
     """
-    backlog = scheduler.backlog(kind, now)
+    backlog = scheduler.backlog.of(kind, now)
     if backlog is None:
         return None
     if backlog == scheduler.lanes[kind].waiting:
         return {}
     counts = scheduler.measuring.sensor.ready or {}
     ready: dict[str, int] = {}
-    for queue in scheduler.queues(kind):
+    for queue in scheduler.backlog.queues(kind):
         if counts.get(queue):
             whole = home_of(queue)
             ready[whole] = ready.get(whole, 0) + counts[queue]

@@ -20,12 +20,13 @@ from celery_fair.observe.record import Record
 from celery_fair.observe.starts import Starts
 from celery_fair.observe.timeline import Timeline
 from celery_fair.observer import GateChange
-from celery_fair.policy import Load, Policy, PolicySettings
+from celery_fair.policy import Policy, PolicySettings
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS, Kind
 from celery_fair.policy.waiting import Scene
 from celery_fair.policy.yields import YieldRules
 from celery_fair.settings import FairSettings
 from celery_fair.worker import internals
+from celery_fair.worker.backlog import Backlog
 from celery_fair.worker.clearing.making import clearing_of
 from celery_fair.worker.copies import Copies
 from celery_fair.worker.deadlines import Deadlines
@@ -97,6 +98,7 @@ class Scheduler:
         self.measuring = Measuring(
             c, self.policy, self.settings.sensor_interval_seconds, self.dispatcher.measured
         )
+        self.backlog = Backlog(self.dispatcher, self.measuring, self.engine, fair.kind_of_queue)
         if self.clearing is not None:
             self.measuring.uncleared = self.dispatcher.uncleared
         self.puller = Puller(
@@ -176,7 +178,7 @@ class Scheduler:
 
     def _serve(self, pulling: Pulling) -> None:
         """Pull and start tasks in this way from now on."""
-        self.pulling = pulling
+        self.pulling = self.backlog.pulling = pulling
         if self.c.hub is None and self.pool.one_task_a_turn:
             self.dispatcher.confine_to_this_thread()
         if self.c.hub is None and all(window.looks for window in pulling.windows.values()):
@@ -279,7 +281,7 @@ class Scheduler:
 
     def _measure(self, now: float) -> None:
         for kind, lane in self.lanes.items():
-            ready = self.measuring.count(self.queues(kind), now)
+            ready = self.measuring.count(self.backlog.queues(kind), now)
             lane.doubtful = bool(ready)
             if ready == 0:
                 lane.empty_at = now
@@ -292,18 +294,18 @@ class Scheduler:
         self.dispatcher.probing.look(told, now)
         paused = self.policy.paused
         self.measuring.tick(
-            [queue for kind in KINDS for queue in self.queues(kind)],
+            [queue for kind in KINDS for queue in self.backlog.queues(kind)],
             now,
-            interactive_empty=INTERACTIVE in paused or self._is_empty(INTERACTIVE, now),
-            batch_empty=self._is_empty(BATCH, now),
-            serves=[q for kind in KINDS if kind not in paused for q in self.queues(kind)],
+            interactive_empty=INTERACTIVE in paused or self.backlog.is_empty(INTERACTIVE, now),
+            batch_empty=self.backlog.is_empty(BATCH, now),
+            serves=[q for kind in KINDS if kind not in paused for q in self.backlog.queues(kind)],
         )
 
     def _may_probe(self, kind: Kind) -> bool:
         return not (kind == BATCH and self.policy.listening)
 
     def _observe(self, now: float) -> None:
-        load = self.load(now)
+        load = self.backlog.load(now)
         self.dispatcher.tenants.tick(load, self.policy.stretch, now)
         changed = self.policy.observe(load, now)
         if changed is not None:
@@ -354,69 +356,13 @@ class Scheduler:
             lane.scheduled = count
         self.c.qos.show(sum(lane.credit for lane in self.lanes.values()))
 
-    # --- what waits
-
-    def load(self, now: float) -> Load:
-        """What waits and runs, as far as it can be known."""
-        oldest = self.dispatcher.slots.oldest_started_at
-        received = self.lanes[INTERACTIVE].oldest_received_at()
-        ready_at = self.lanes[BATCH].oldest_ready_at()
-        run = {kind: now - (oldest(kind) or now) for kind in KINDS}
-        engine = None if self.engine is None else self.engine.load(now)
-        return Load(
-            interactive_backlog=self._wanted(INTERACTIVE, now),
-            batch_backlog=self._wanted(BATCH, now),
-            interactive_oldest_wait_seconds=now - received if received else 0.0,
-            batch_oldest_wait_seconds=max(time.time() - ready_at, 0.0) if ready_at else 0.0,
-            interactive_oldest_run_seconds=run[INTERACTIVE],
-            batch_oldest_run_seconds=run[BATCH],
-            interactive_lane_empty=self._is_empty(INTERACTIVE, now),
-            batch_lane_empty=self._is_empty(BATCH, now),
-            interactive_limited=self.lanes[INTERACTIVE].limited,
-            engine_pressure=None if engine is None else engine.pressure,
-        )
-
-    def _wanted(self, kind: Kind, now: float) -> int | None:
-        """What waits for a slot, as far as is known: nothing behind a room that is full."""
-        lane = self.lanes[kind]
-        return lane.waiting if lane.is_blocked else self.backlog(kind, now)
-
-    def backlog(self, kind: Kind, now: float) -> int | None:
-        """What waits for a slot: ready at the broker and held here; ``None`` if unknown."""
-        lane, queues = self.lanes[kind], self.queues(kind)
-        if not queues or self._is_empty(kind, now):
-            return lane.waiting
-        ready = self.measuring.count(queues, now)
-        return None if ready is None else ready + lane.waiting
-
-    def queues(self, kind: Kind) -> list[str]:
-        """The names of the queues that this lane consumes now."""
-        if self.pulling is None:
-            return []
-        names = internals.active_queues(self.pulling.parts[kind])
-        return [name for name in names if self.fair.kind_of_queue(name) == kind]
-
-    def queue_names(self, kind: Kind) -> list[str]:
-        """The names of the queues that belong to this lane, consumed already or about to be."""
-        if self.pulling is None:
-            return []
-        names = [queue.name for queue in self.pulling.parts[kind].queues]
-        return [name for name in names if self.fair.kind_of_queue(name) == kind]
-
     @property
     def lanes(self) -> Mapping[Kind, Lane]:
         """The lanes of the present connection."""
         return self.dispatcher.lanes
 
-    def _is_empty(self, kind: Kind, now: float) -> bool:
-        """Whether the broker has nothing: the lane says so, and no later reading contradicts it."""
-        lane, sensor = self.lanes[kind], self.measuring.sensor
-        if not lane.is_empty(now, self.dispatcher.windows[kind].round_trip_seconds):
-            return False
-        return sensor.read_at < lane.asked_at or not self.measuring.count(self.queues(kind), now)
-
     def _queues_changed(self) -> None:
-        kinds = [kind for kind in KINDS if self.queue_names(kind)]
+        kinds = [kind for kind in KINDS if self.backlog.queue_names(kind)]
         if self.policy.serve(kinds or KINDS, monotonic()) is not None:
             self.tell_change()
         self.dispatcher.grant()

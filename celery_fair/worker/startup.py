@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 def announce(scheduler: Scheduler) -> None:
     """Log one line on the split of the slots, the gate and the active parts, then the warnings."""
     view, settings = scheduler.policy.view(monotonic()), scheduler.settings
-    lanes = " ".join(f"{kind}={_listed(scheduler.queue_names(kind))}" for kind in KINDS)
+    lanes = " ".join(f"{kind}={_listed(scheduler.backlog.queue_names(kind))}" for kind in KINDS)
     logger.info(
         "celery-fair: %d slots (reserve %s, batch is guaranteed %g of the time, %d slots at the "
         "most when owed); gate closes at %d interactive waiting or %g s; lanes %s; sensor %s; "
@@ -38,7 +38,7 @@ def announce(scheduler: Scheduler) -> None:
         settings.mode,
     )
     for kind in KINDS:
-        if not scheduler.queue_names(kind):
+        if not scheduler.backlog.queue_names(kind):
             logger.warning(
                 "celery-fair: this worker consumes no %s queue; unless another one consumes %s, "
                 "%s tasks wait there unseen",

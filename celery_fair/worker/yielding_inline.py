@@ -80,7 +80,7 @@ class InlineAsking:
         try:
             if self._link is None:
                 self._link = InlineLink(self._scheduler.c.app)
-            return sum(self._link.ask(self._scheduler.queues(INTERACTIVE)).ready.values())
+            return sum(self._link.ask(self._scheduler.backlog.queues(INTERACTIVE)).ready.values())
         except Exception as error:
             logger.debug("celery-fair: a running task could not look at the broker: %r", error)
             self._next_at = now + AFTER_FAILURE_SECONDS

@@ -164,7 +164,7 @@ def _busy(scheduler):
 def _waiting(scheduler):
     now = time.monotonic()
     return {
-        kind: {"held": len(lane), "backlog": scheduler.backlog(kind, now)}
+        kind: {"held": len(lane), "backlog": scheduler.backlog.of(kind, now)}
         for kind, lane in scheduler.lanes.items()
     }
 

@@ -198,7 +198,8 @@ class Solo:
         scheduler = SimpleNamespace(
             dispatcher=self.rig, asking=self.rig.asking, lanes=self.rig.lanes,
             policy=self.rig.policy, measuring=SimpleNamespace(fleet_workers=workers),
-            switching=SimpleNamespace(enforcing=True), queues=lambda kind: ["celery"],
+            switching=SimpleNamespace(enforcing=True),
+            backlog=SimpleNamespace(queues=lambda kind: ["celery"]),
             pool=SimpleNamespace(is_running=lambda: self.runs), c=SimpleNamespace(app=None),
         )  # fmt: skip
         self.draws = 0.5
