@@ -22,7 +22,7 @@ from tests.jobs.contract import LEASE, PLAN, TASK, claim, finish, run
 from tests.jobs.machine import JobMachine
 from tests.jobs.walk import walk
 
-WALKS = int(os.environ.get("WALKS", "40"))
+WALKS = int(os.environ.get("WALKS", "15"))
 
 
 @pytest.fixture
@@ -41,14 +41,15 @@ def store(state, clock):
     return RedisStore(state, now=clock)
 
 
-def test_redis_answers_as_memory_does_whatever_is_asked(client, state):
+@pytest.mark.timeout(600)
+def test_redis_answers_as_memory_does_whatever_is_asked(client, state, full):
     class Lockstep(JobMachine):
         def make_stores(self):
             client.flushdb()
             kept = RedisStore(state, now=lambda: self.now, make_id=self.ids())
             return [self.memory(), kept]
 
-    for seed in range(WALKS):
+    for seed in range(10 * WALKS if full else WALKS):
         walk(Lockstep, seed)
 
 
