@@ -61,7 +61,7 @@ def test_waits_are_those_of_erlang_c(setup, slots, load):
     rate = load * slots / service
     case = scenario(
         Work(exponential(service), (Arrivals(rate),)),
-        slots=slots, warmup=20, duration=6000 / rate, round_trip_seconds=1e-5, sensor_seconds=1.0,
+        slots=slots, warmup=20, duration=6000 / rate, round_trip_seconds=1e-5, sensor_seconds=5.0,
     )  # fmt: skip
     expected = erlang_c(slots, load * slots) * service / (slots * (1 - load))
     means = [simulate(case, setup, seed).of[INTERACTIVE].waits.mean for seed in range(1, 5)]
