@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+ROOT = Path(__file__).parents[3]
 LISTING = Path(__file__).with_name("public_api.txt")
 
 MODULES = (
@@ -30,14 +31,26 @@ NOT_YET = ("celery_fair.policy", "celery_fair.sim")
 """Those that docs/simulator.md imports from: to be tried, and not promised."""
 
 UNPROMISED = {
-    "Fair": "adopt globs jobs kind_of_queue kind_of_task lanes prepare prepare_eager "
-    "queues_and_shards registered resources warn_lane whole",
     "FairSettings": "admission as_travels load max_running model_post_init policy replaced shards "
     "shown source time_limits timeouts uses",
     "FairWorker": "__init__ running",
     "FairHeader": "as_line covers_children inherited once read rerouted tokens yields",
 }
 """Of public classes, what only the parts of celery-fair use, and no page names."""
+
+OF_FAIR = {
+    "app",
+    "init_app",
+    "list_jobs",
+    "of",
+    "queues",
+    "remove_observer",
+    "settings",
+    "uninstall",
+}
+"""Beside those that a page names: what goes with them."""
+
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def listing() -> str:
@@ -75,8 +88,14 @@ def _members(value: type) -> Iterator[str]:
         yield f"__init__{_signature(members['__init__'])}"
     fields = {name for base in bases for name in vars(base).get("__annotations__", ())}
     for name in sorted({*members, *fields} - {*unpromised}):
+        if value.__name__ == "Fair" and name not in OF_FAIR and not _is_on_a_page(name):
+            continue  # its parts go through it as well
         if not name.startswith("_") and name != "model_config":
             yield f"{name}{_of_member(members.get(name))}"
+
+
+def _is_on_a_page(name: str) -> bool:
+    return any(re.search(rf"\b[Ff]air(?:\([^)]*\))?\.{name}\b", page.read_text()) for page in PAGES)
 
 
 def _of_member(member: Any) -> str:
