@@ -54,6 +54,7 @@ FIXED: Final[Mapping[str, str]] = {
     "before_batch": _AT_START,
     "before_batch_seconds": _AT_START,
     "before_batch_on_error": _AT_START,
+    "waiting_room": _AT_START,
     "metrics_port": _AT_START,
     "metrics_host": _AT_START,
 }

@@ -31,7 +31,9 @@ ARGUMENTS = {
     "top": ("--once",),
     "job": ("list",),
 }
-COMMANDS = sorted(fair.commands)
+#: It asks nobody: test_simulate.py has what it may meet.
+ALONE = {"simulate"}
+COMMANDS = sorted(fair.commands.keys() - ALONE)
 #: They serve until they are ended, and try a broker that is away again and again.
 SERVING = {"exporter", "flower"}
 #: It tells what it met among its findings.
