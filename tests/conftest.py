@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import uuid
@@ -91,13 +92,15 @@ def tasks_of_its_own() -> Iterator[None]:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if session.config.pluginmanager.hasplugin("dsession"):
         return  # xdist's controller: its workers are its children, and check theirs
+    left = _left_behind()  # before the nursery ends, and with it all that it has forked
     if CeleryProcess.nursery is not None:
+        left = [process for process in left if process.pid != CeleryProcess.nursery.pid]
         CeleryProcess.nursery.close()
-    left = _left_behind()
     if not left:
         return
     for process in left:
-        process.kill()
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
     reporter = session.config.pluginmanager.getplugin("terminalreporter")
     message = f"Processes were left behind (now killed): {left}"
     if reporter:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -12,7 +13,7 @@ import pytest
 
 from tests.brokers.process import ChildDiedError
 from tests.brokers.waiting import wait_until
-from tests.nodes.worker import ROOT
+from tests.nodes.nursery import ROOT, Nursery
 
 
 @pytest.mark.brokers("redis", "rabbitmq", "filesystem", "sqlite")
@@ -67,6 +68,25 @@ def test_a_worker_that_is_forked_leads_a_session_of_its_own_and_says_how_it_ende
     assert os.getsid(worker.pid) == worker.pid
     worker.kill()
     assert worker.exit_code == -signal.SIGKILL
+
+
+def test_what_is_forked_for_a_test_that_stops_waiting_is_not_taken_for_the_next(
+    tmp_path, monkeypatch
+):
+    """As pytest-timeout and Ctrl-C do, wherever the test is."""
+    nursery = Nursery()
+    command, env = [sys.executable, "-m", "celery"], {**os.environ, "PYTHONUNBUFFERED": "1"}
+    with (tmp_path / "log").open("wb") as output, contextlib.closing(nursery):
+        assert nursery.can(command, env, ROOT)
+        with monkeypatch.context() as stopped:
+            stopped.setattr(nursery, "_receive", _interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                nursery.fork([*command, "no-such-command"], env, output)
+        assert nursery.fork([*command, "--version"], env, output).wait(30) == 0
+
+
+def _interrupted():
+    raise KeyboardInterrupt
 
 
 def test_a_worker_that_says_how_python_starts_is_started_for_itself(start_worker):

@@ -1,8 +1,10 @@
 """Forks Celery processes off one that has imported what each of them would import for itself.
 
-Half of the CPU that a short test takes went into imports of its worker. What is forked off is its
-own in all else: its environment, arguments, folder, session and output, and it runs
-``python -m celery …`` from the first line on.
+Half of the CPU that a short test takes went into imports of its worker. What is forked off has an
+environment, arguments, a session and output of its own, and runs ``python -m celery …`` from the
+first line on. It differs in this from one that is started: what `IMPORTED` brings is there whether
+it is needed or not, and the hashes of strings are the same in all that one nursery has forked. So
+nothing that workers must agree on may come of `hash`, since no test here would see it.
 """
 
 from __future__ import annotations
@@ -25,7 +27,10 @@ from typing import IO
 from tests.brokers.dies_with_parent import die_with_parent
 
 ROOT = Path(__file__).resolve().parents[2]
-READ_AT_IMPORT = ("PYTHON", "LD_", "C_FORCE_ROOT", "KOMBU_", "OTEL_", "PROMETHEUS_")
+READ_AT_IMPORT = (
+    "PYTHON", "LD_", "LC_", "LANG", "MALLOC_", "C_", "MP_", "KOMBU_", "OTEL_", "PROMETHEUS_",
+    "REMAP_SIGTERM", "PICKLE_PROTOCOL",
+)  # fmt: skip
 """Beginnings of variables that only a process started with them heeds."""
 UNBUFFERED = {"PYTHONUNBUFFERED": "1"}
 POOLS = ("prefork", "threads", "solo")
@@ -74,8 +79,14 @@ class Nursery:
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: socket.socket | None = None
         self._ended: dict[int, int] = {}
+        self._asked = 0
         self._lock = threading.Lock()
         self._environ: dict[str, str] = {}
+
+    @property
+    def pid(self) -> int | None:
+        """Its process, if there is one."""
+        return None if self._process is None else self._process.pid
 
     def can(self, command: Sequence[str], env: Mapping[str, str], cwd: Path | None) -> bool:
         """Whether what is forked would be no other than a process started for itself."""
@@ -89,19 +100,28 @@ class Nursery:
         return started and _at_import(env) == self._environ
 
     def fork(self, command: Sequence[str], env: Mapping[str, str], output: IO[bytes]) -> Forked:
-        request = json.dumps({"argv": list(command[3:]), "env": dict(env)}).encode()
         with self._lock:
-            socket.send_fds(self._channel, [request], [output.fileno()])
-            while (message := self._receive())["event"] != "begun":
-                self._ended[message["pid"]] = message["code"]
+            self._asked += 1
+            request = {"number": self._asked, "argv": list(command[3:]), "env": dict(env)}
+            socket.send_fds(self._channel, [json.dumps(request).encode()], [output.fileno()])
+            while (message := self._receive())["number"] != self._asked:
+                self._take(message)
+        assert message["event"] == "begun", f"what was forked ended before it began: {message}"
         return Forked(self, message["pid"])
+
+    def _take(self, message: dict) -> None:
+        """Note an end. What has begun for a test that was stopped while it waited is nobody's."""
+        if message["event"] == "ended":
+            self._ended[message["pid"]] = message["code"]
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(message["pid"], signal.SIGKILL)
 
     def ended(self, pid: int) -> int | None:
         """The exit code of one that has ended, as ``subprocess`` says it."""
         with self._lock:
             while pid not in self._ended and select.select([self._channel], [], [], 0)[0]:
-                message = self._receive()
-                self._ended[message["pid"]] = message["code"]
+                self._take(self._receive())
             return self._ended.pop(pid, None)
 
     def close(self) -> None:
@@ -150,12 +170,13 @@ def _at_import(env: Mapping[str, str]) -> dict[str, str]:
 
 def serve(channel: socket.socket) -> list[str] | None:
     """Fork as one is asked to; the arguments of ``celery`` in what is forked, else None."""
-    born: dict[int, int] = {}
+    born: dict[int, tuple[int, int]] = {}
+    """By a handle of each: its process, and the number by which it was asked for."""
     here = os.getpid()
     while True:
         ready = select.select([channel, *born], [], [])[0]
         for handle in set(ready) & set(born):
-            _say_ended(channel, born.pop(handle))
+            _say_ended(channel, *born.pop(handle))
             os.close(handle)
         if channel not in ready:
             continue
@@ -168,28 +189,32 @@ def serve(channel: socket.socket) -> list[str] | None:
             for handle in born:
                 os.close(handle)
             die_with_parent(here)
-            _become(channel, handles[0], request["env"])
+            _become(channel, handles[0], request)
             return request["argv"]
         os.close(handles[0])
-        born[os.pidfd_open(pid)] = pid
+        born[os.pidfd_open(pid)] = pid, request["number"]
 
 
-def _say_ended(channel: socket.socket, pid: int) -> None:
+def _say_ended(channel: socket.socket, pid: int, number: int) -> None:
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     with contextlib.suppress(OSError):  # nobody asks any more
-        channel.send(json.dumps({"event": "ended", "pid": pid, "code": code}).encode())
+        _say(channel, event="ended", number=number, pid=pid, code=code)
 
 
-def _become(channel: socket.socket, output: int, env: Mapping[str, str]) -> None:
+def _become(channel: socket.socket, output: int, request: dict) -> None:
     os.setsid()
     os.dup2(output, 1)
     os.dup2(output, 2)
     os.close(output)
     os.environ.clear()
-    os.environ.update(env)
+    os.environ.update(request["env"])
     time.tzset()
     with channel:
-        channel.send(json.dumps({"event": "begun", "pid": os.getpid()}).encode())
+        _say(channel, event="begun", number=request["number"], pid=os.getpid())
+
+
+def _say(channel: socket.socket, **message: str | int) -> None:
+    channel.send(json.dumps(message).encode())
 
 
 def main(parent: int, handle: int) -> None:

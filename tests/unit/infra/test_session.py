@@ -9,6 +9,7 @@ import sys
 import psutil
 import pytest
 
+from tests.brokers.waiting import wait_until
 from tests.nodes.worker import ROOT
 
 LEAKS = """
@@ -16,6 +17,17 @@ import subprocess
 def test_leaks():
     child = subprocess.Popen(["sleep", "60"], start_new_session=True)
     print("pid", child.pid)
+"""
+LEAKS_A_WORKER = """
+import sys
+from tests.nodes.worker import QUIET_FLAGS, ROOT, CeleryProcess
+def test_leaks(tmp_path):
+    command = [sys.executable, "-m", "celery", "-b", "memory://", "worker", "-P", "solo"]
+    command += ["-l", "INFO", *QUIET_FLAGS]
+    worker = CeleryProcess("worker", command, tmp_path / "log", cwd=ROOT)
+    worker.start()
+    assert CeleryProcess.nursery.pid
+    print("pid", worker.pid)
 """
 TIDY = """
 import subprocess
@@ -37,12 +49,17 @@ def run_pytest(folder, source: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/*/environ")
-def test_a_process_left_behind_fails_the_session_and_is_killed(tmp_path):
-    done = run_pytest(tmp_path, LEAKS)
+@pytest.mark.parametrize("source", [LEAKS, LEAKS_A_WORKER], ids=["process", "worker"])
+def test_a_process_left_behind_fails_the_session_and_is_killed(tmp_path, source):
+    done = run_pytest(tmp_path, source)
     assert done.returncode == pytest.ExitCode.TESTS_FAILED
     assert "Processes were left behind (now killed): [psutil.Process(pid=" in done.stdout
     pid = int(done.stdout.split("pid ")[1].split()[0])
-    assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    wait_until(lambda: _is_gone(pid), "its end")
+
+
+def _is_gone(pid: int) -> bool:
+    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
 def test_a_tidy_session_passes(tmp_path):
