@@ -69,10 +69,16 @@ def _of_object(name: str, value: Any) -> Iterator[str]:
     if inspect.isclass(value):
         yield f"class {name}{_bases(value)}"
         yield from (f"  {line}" for line in sorted(set(_members(value))))
+    elif type(value).__name__ == "FixtureFunctionDefinition" or hasattr(value, _OF_A_FIXTURE):
+        yield f"{name}: fixture"
     elif inspect.isfunction(value):
         yield f"{name}{_signature(value)}"
     else:
         yield f"{name}: {type(value).__name__ if ' at 0x' in repr(value) else repr(value)}"
+
+
+_OF_A_FIXTURE = "_pytestfixturefunction"
+"""By which pytest < 8.4 marks a function as one."""
 
 
 def _bases(value: type) -> str:

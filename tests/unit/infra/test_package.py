@@ -51,6 +51,14 @@ def test_its_metadata_says_what_it_is(wheel):
     ]
 
 
+def test_each_extra_for_users_is_tried_alone_before_a_release(wheel):
+    (name,) = [name for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
+    extras = set(message_from_bytes(wheel.read(name)).get_all("Provides-Extra"))
+    script = (ROOT / "scripts/release-check").read_text()
+    tried = re.findall(r"^(\w+) [\w.,]+$", script.split("<<'EXTRAS'\n")[1], re.MULTILINE)
+    assert extras - set(tried) == {"example", "grafana", "lint", "soak", "test"}
+
+
 def test_its_entry_points_are_celerys_and_cost_pytest_nothing(wheel):
     (name,) = [name for name in wheel.namelist() if name.endswith(".dist-info/entry_points.txt")]
     assert re.findall(r"^\[(.+)\]$", wheel.read(name).decode(), re.MULTILINE) == ["celery.commands"]
