@@ -17,7 +17,10 @@ RUN_SECONDS: Final = 0.1
 """Of the tasks that are published while a share is measured, so that both kinds wait."""
 
 BUSY_SECONDS: Final = 15.0
-"""How long all slots may take to be taken, before a share is measured."""
+"""How long all slots may take to be taken, and each kind to have one, before a share is measured.
+
+A worker that has run no batch task yet supposes that one takes a second, and first owes it that.
+"""
 
 Publish = Callable[[Kind], object]
 
@@ -29,8 +32,9 @@ def share_of(
     enough = math.ceil(watch.concurrency * seconds / RUN_SECONDS)
     _fill(watch, publish, enough)
     _all_slots_taken(watch)
+    _keep_waiting(watch, publish, enough, BUSY_SECONDS, lambda: _each_has_run(watch))
     begin = time.time()
-    _keep_waiting(watch, publish, enough, begin, seconds)
+    _keep_waiting(watch, publish, enough, seconds, lambda: False)
     end = time.time()
     had = watch.journal.slot_seconds(begin, end)
     whole = watch.concurrency * (end - begin)
@@ -64,19 +68,30 @@ def _all_slots_taken(watch: Watch) -> None:
     )
 
 
+def _each_has_run(watch: Watch) -> bool:
+    runs = watch.journal.runs
+    return all(any(run.kind == kind for run in runs) for kind in KINDS)
+
+
 def _keep_waiting(
-    watch: Watch, publish: Publish, enough: int, begin: float, seconds: float
+    watch: Watch, publish: Publish, enough: int, seconds: float, until: Callable[[], bool]
 ) -> None:
-    """Return after so many seconds; raises AssertionError if a kind has not waited meanwhile."""
+    """Return after so many seconds, or once ``until()`` is true.
+
+    Raises AssertionError if a kind has not waited meanwhile.
+    """
     journal = watch.journal
-    while (left := begin + seconds - time.time()) > 0:
-        journal.wait(lambda: min(journal.waiting[kind] for kind in KINDS) <= enough // 2, left)
+    begin = time.monotonic()
+    while (left := begin + seconds - time.monotonic()) > 0 and not until():
+        journal.wait(
+            lambda: until() or min(journal.waiting[kind] for kind in KINDS) <= enough // 2, left
+        )
         dry = next((kind for kind in KINDS if journal.waiting[kind] <= 0), None)
         if dry is not None or journal.is_closed:
             what = f"no {dry} task waited any more" if dry else "the worker ended"
             raise AssertionError(
                 f"expected both kinds to wait for {seconds:g} s, and {what} after "
-                f"{time.time() - begin:.2g} s, so that a share means nothing: they ran faster than "
-                f"this machine publishes; flood with longer ones before\n{watch.situation()}"
+                f"{time.monotonic() - begin:.2g} s, so that a share means nothing: they ran faster "
+                f"than this machine publishes; flood with longer ones before\n{watch.situation()}"
             )
         _fill(watch, publish, enough // 2 + watch.concurrency)
