@@ -16,6 +16,7 @@ from celery_fair.testing import work
 from celery_fair.testing.apart import READY, SPEC, send
 from celery_fair.testing.interrupting import Countdown, count_down
 from celery_fair.testing.journal import Telling
+from celery_fair.testing.lending import OF_CELERY
 
 
 def main() -> None:
@@ -24,27 +25,27 @@ def main() -> None:
     fair = Fair.of(app)
     if fair is None:
         raise SystemExit(f"{spec['app']} has no celery-fair in it: Fair(app) installs it")
-    app.conf.update(spec["conf"])
+    conf = spec["conf"]
+    app.conf.update(conf)
+    for name in OF_CELERY:  # its settings may have filled the environment
+        os.environ.pop(name, None)
     work.register(app)
     tell = functools.partial(send, os.open(spec["pipe"], os.O_WRONLY))
     fair.add_observer(Telling(tell))
     countdown = Countdown(Path(spec["countdown"]))
 
-    def ready(**_: Any) -> None:
+    def in_worker(**_: Any) -> None:
         tell(READY, {})
 
     def in_child(**_: Any) -> None:
         count_down(fair, countdown)
 
-    def in_worker(sender: Any = None, **_: Any) -> None:
-        if spec["pool"] != "prefork":
-            count_down(fair, countdown)
-        ready()
-
     signals.worker_ready.connect(in_worker)
     signals.worker_process_init.connect(in_child)
+    # Said in so many words, or variables of the shell (APP, BROKER_URL, …) would say otherwise.
     app.worker_main(
-        ["worker", "-P", spec["pool"], "-c", str(spec["concurrency"]), "-n", spec["hostname"],
+        ["-A", spec["app"], "-b", conf["broker_url"], "--result-backend", conf["result_backend"],
+         "worker", "-P", spec["pool"], "-c", str(spec["concurrency"]), "-n", spec["hostname"],
          "-l", "INFO", "--without-mingle", "--without-gossip"]
     )  # fmt: skip
 

@@ -20,6 +20,8 @@ from celery_fair.internals import redis_by_kombu
 POLL_SECONDS: Final = 0.01
 MEMORY: Final = "memory"
 TIMEOUT_SECONDS: Final = 5.0
+BY_TLS: Final = ("rediss", "amqps", "sentinel")
+OF_TLS: Final = ("broker_use_ssl", "redis_backend_use_ssl")
 
 
 class NotEmpty(FairError):  # noqa: N818
@@ -50,13 +52,20 @@ class TestBroker:
         return not self.url.startswith("memory:")
 
     def conf(self) -> dict[str, Any]:
-        """The same as Celery's settings, for one test: on Redis its keys have a prefix."""
+        """The same as Celery's settings, for one test: on Redis its keys have a prefix.
+
+        What the app's own settings say of its own broker besides, holds for no other one.
+        """
         options, backend_options = dict(self.options), {}
+        tls = {} if _scheme(self.url) in BY_TLS else dict.fromkeys(OF_TLS, False)
         if _is_redis(self.url):
             prefix = f"celery-fair-test-{uuid.uuid4().hex}:"
             options["global_keyprefix"] = backend_options["global_keyprefix"] = prefix
         return {
+            **tls,
             "broker_url": self.url,
+            "broker_read_url": None,
+            "broker_write_url": None,
             "broker_transport_options": options,
             "result_backend": self.backend,
             "result_backend_transport_options": backend_options,
@@ -66,7 +75,7 @@ class TestBroker:
 def open_broker(url: str, children: Children) -> TestBroker:
     """Return the broker at ``url``; for ``""`` start a Redis, or a stand-in, if that can be."""
     if url and url != MEMORY:
-        return TestBroker(url.partition(":")[0], url, False, url if _is_redis(url) else "rpc://")
+        return TestBroker(_scheme(url), url, False, url if _is_redis(url) else "rpc://")
     if not url and _can_start_redis():
         started = start_broker(children)
         return TestBroker(started.name, started.url(0), True, started.url(0))
@@ -75,8 +84,12 @@ def open_broker(url: str, children: Children) -> TestBroker:
     )
 
 
+def _scheme(url: str) -> str:
+    return url.partition(":")[0]
+
+
 def _is_redis(url: str) -> bool:
-    return url.partition(":")[0].partition("+")[0] in ("redis", "rediss", "sentinel")
+    return _scheme(url).partition("+")[0] in ("redis", "rediss", "sentinel")
 
 
 def _can_start_redis() -> bool:

@@ -138,6 +138,8 @@ class FairWorker:
         ``times`` of them are published one after the other, each once the last has started, and
         the longest wait counts. Without ``task``: an interactive one that does nothing.
         """
+        if times < 1:
+            raise BadOption("assert_starts_within(times=…)", "a number of tasks, 1 or more", times)
         name = "an interactive task" if task is None else _signature(task, _STARTS).task
         longest = 0.0
         for number in range(1, times + 1):

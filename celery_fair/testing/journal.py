@@ -15,7 +15,9 @@ from celery_fair.policy.kinds import KINDS, Kind
 
 Fact = TypeVar("Fact")
 
-GOES_ON: Final = (YIELDED, RETRIED, REQUEUED)
+WAITS_AGAIN: Final = (YIELDED, REQUEUED)
+GOES_ON: Final = (*WAITS_AGAIN, RETRIED)
+"""A retry is published, and so has been told of."""
 
 
 @dataclass(slots=True)
@@ -90,7 +92,8 @@ class Journal:
 
     def running(self) -> int:
         """How many slots are taken."""
-        return sum(map(len, self._open.values()))
+        with self._changed:
+            return sum(map(len, self._open.values()))
 
     def take(self, hook: str, told: Mapping[str, Any]) -> None:
         """Note what an observer's hook was told."""
@@ -123,9 +126,9 @@ class Journal:
         story.ended_at = told["finished_at"]
         if told["outcome"] == YIELDED:
             story.yields += 1
-        if told["outcome"] in GOES_ON:
+        if told["outcome"] in WAITS_AGAIN:
             self.waiting[story.kind] += 1
-        else:
+        if told["outcome"] not in GOES_ON:
             story.outcome = told["outcome"]
         runs = self._open.get(story.id)
         if runs:

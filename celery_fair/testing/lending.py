@@ -22,8 +22,6 @@ OF_CELERY: Final = (
 
 QUIET: Final = {
     "task_always_eager": False,
-    "broker_read_url": None,
-    "broker_write_url": None,
     "worker_hijack_root_logger": False,
     "worker_redirect_stdouts": False,
     "broker_connection_retry_on_startup": False,
@@ -39,6 +37,7 @@ def lent(app: Any, conf: Mapping[str, Any], settings: Mapping[str, Any]) -> Iter
     fair = Fair.of(app)
     if fair is None:
         raise NotInstalled(f"the app {app.main!r} that the fixture fair_app returns")
+    app.conf.get("broker_url")  # it reads its settings, which may fill the environment, now
     with _environment(settings), _configured(app, {**QUIET, **conf}), current_app_kept():
         _forget(app, fair)
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -56,6 +57,13 @@ class Wanted:
                 f'where a process finds the app, as in app="shop.celery:app", for {self.pool}',
                 None,
             )
+
+        for name, value in self.settings.items():
+            try:
+                json.dumps(value)
+            except TypeError:
+                what = f"for {name} what JSON can say, and for a function its dotted name"
+                raise BadOption("@pytest.mark.fair(…)", what, value) from None
 
     @property
     def is_apart(self) -> bool:

@@ -103,11 +103,22 @@ SAID = {
 }
 
 
+PRODUCTION = """
+app.conf.broker_read_url = "redis://production/1"
+app.conf.broker_use_ssl = app.conf.redis_backend_use_ssl = {"ssl_cert_reqs": "required"}
+"""
+
+
 @pytest.fixture
 def project(pytester, monkeypatch):
-    """The files of the page, in a folder of its own."""
+    """The files of the page, in a folder of its own, and all that could lead to production."""
     for name, text in BLOCKS:
         pytester.path.joinpath(name).write_text(text)
+    with pytester.path.joinpath("shop.py").open("a") as file:
+        file.write(PRODUCTION)
+    monkeypatch.setenv("APP", "production")
+    monkeypatch.setenv("BROKER_URL", "redis://production/0")
+    monkeypatch.setenv("CELERY_BROKER_READ_URL", "redis://production/1")
     root = str(PAGE.parents[1])
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(pytester.path), root]))
     return pytester
