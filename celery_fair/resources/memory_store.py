@@ -6,6 +6,7 @@ that nobody else does at the same time.
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -283,11 +284,12 @@ class MemoryStore:
         shared.pace = shared.pace.refused(shared.spent_at, retry_after_seconds)
 
     def views(self) -> Sequence[ResourceView]:
-        self._look()
-        return [self._view(*self._get(name)) for name in sorted(self._rules)]
+        names = sorted(self._rules)
+        self._only_look(names)
+        return [self._view(self._rules[name], self._shown(name)) for name in names]
 
     def holders(self) -> Sequence[Holder]:
-        self._look()
+        self._only_look(())
         first = sorted(self.leases.items(), key=lambda item: (item[1].until, item[0]))
         return longest_first(
             Holder(
@@ -299,6 +301,25 @@ class MemoryStore:
             )
             for lease, one in first[:MOST_HOLDERS]
         )
+
+    def _only_look(self, names: Collection[str]) -> None:
+        """End what is overdue, and begin what is new, by no rules.
+
+        Those of who looks may be others than the workers', whose budgets would be cut to them.
+        """
+        rules, self._rules = self._rules, {}
+        self._look()
+        for name in names:
+            self._get(name)
+        self._rules = rules
+
+    def _shown(self, name: str) -> Shared:
+        """What there is of a resource now, by the rules of who looks; it is kept as it was."""
+        shared = copy.deepcopy(self._shared[name])
+        now = self.at, self._spent / 1000.0
+        if shared.time != now:
+            shared.advance(self._rules[name], *now)
+        return shared
 
     def _view(self, rule: Resource, shared: Shared) -> ResourceView:
         left = [

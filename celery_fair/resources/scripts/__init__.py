@@ -72,13 +72,11 @@ HOLDERS: Final = Script(
     RECORD
     + SHARING
     + """
-open()
-end_overdue()
+only_look({})
 local rows = {}
 for _, lease in ipairs(call('ZRANGE', UNTIL, 0, tonumber(ARGV[5]) - 1)) do
   rows[#rows + 1] = {lease, call('HGET', LEASES, lease)}
 end
-save()
 return {come(), text(at), rows}
 """
 )
@@ -88,15 +86,13 @@ VIEWS: Final = Script(
     RECORD
     + SHARING
     + """
-open()
-end_overdue()
-local rows = {}
-for place = 5, #ARGV do
-  local one = get(ARGV[place])
+local names, rows = {unpack(ARGV, 5)}, {}
+only_look(names)
+for _, name in ipairs(names) do
+  local one = get(name)
   rows[#rows + 1] = {one.interactive, one.batch, one.i_waiting, one.b_waiting, text(one.requests),
                      text(one.tokens), text(one.rate), text(max(one.shut_until - one.spent, 0))}
 end
-save()
 return {come(), rows}
 """
 )

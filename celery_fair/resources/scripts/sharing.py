@@ -166,4 +166,15 @@ local function end_overdue()
   local silent = call('ZRANGEBYSCORE', SEEN, '-inf', at - C.LEASE, 'LIMIT', 0, C.MOST_SILENT)
   for _, worker in ipairs(silent) do leave(worker) end
 end
+-- By no rules: those of who only looks may be others than the workers', whose budgets would be cut
+-- to them. What is got after it goes by these, and is not kept; but what is new begins.
+local function only_look(names)
+  local own = rules
+  rules = {}
+  open()
+  end_overdue()
+  for _, name in ipairs(names) do get(name) end
+  save()
+  rules, shared = own, {}
+end
 """

@@ -226,6 +226,21 @@ def test_two_apps_with_a_prefix_each_share_a_redis_and_no_place(
         assert {key[:2] for key in client.keys("*")} == {"a:", "b:"}
 
 
+def test_who_looks_by_other_rules_leaves_budgets_as_they_are(make: Make, redis_url: str) -> None:
+    """As `fair resources` does, run where other settings are in force than the workers'."""
+    clock = Clock()
+    budgets = {"r": Resource("r", None, None, 6000.0)}
+    small = {"r": Resource("r", None, None, 60.0), "new": Resource("new", 1)}
+    store, other = make(redis_url, budgets, now=clock), make(redis_url, small, now=clock)
+    store.views()  # it begins, with nothing
+    clock.now += 120.0
+    full = store.views()[0].tokens_left
+    assert full == 600.0
+    assert other.views()[1].tokens_left == 6.0
+    assert list(other.holders()) == []
+    assert store.views()[0].tokens_left == full
+
+
 def test_a_redis_that_is_full_still_gives_places_and_takes_them_back(
     make: Make, tmp_path: Path
 ) -> None:
