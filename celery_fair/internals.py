@@ -127,20 +127,20 @@ def redis_by_backend(backend: Any, timeout_seconds: float, at_once: int) -> Conn
     return Connected(_client(pool), prefix, pool.disconnect)
 
 
+def has_sentinel(client: Any) -> bool:
+    """Whether a client of redis-py asks Sentinel for the master as it connects."""
+    return hasattr(client.connection_pool, "get_master_address")
+
+
 def follow_sentinel(client: Any) -> bool:
     """Have the pool of a client ask Sentinel for the master, and leave any other; whether it could.
 
     redis-py asks as it connects. A connection to a master that Sentinel has replaced stays, and is
-    served, until that one is told: after some ten seconds, if it was replaced on demand. True where
-    there is no Sentinel.
+    served, until that one is told: after some ten seconds, if it was replaced on demand.
     """
-    from redis.exceptions import RedisError
-
-    ask = getattr(client.connection_pool, "get_master_address", None)
     try:
-        if ask is not None:
-            ask()
-    except (RedisError, OSError):
+        client.connection_pool.get_master_address()
+    except Exception:  # whatever it is, it is asked again
         return False
     return True
 

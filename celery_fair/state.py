@@ -8,6 +8,7 @@ are theirs. Redis Cluster isn't supported: the scripts touch keys of several slo
 from __future__ import annotations
 
 import logging
+import math
 import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -47,9 +48,10 @@ SILENT_SECONDS = 30.0
 
 FOLLOW_SECONDS: Final = 2.0
 UNASKED_SECONDS: Final = 15.0
-"""How soon Sentinel is asked again which Redis is the master, and how soon if none has answered: to
-wait for several that don't takes longer than a call may.
-"""
+"""How soon Sentinel is asked again which Redis is the master, and how soon if none has answered."""
+
+FOLLOW_PATIENCE_SECONDS: Final = 0.25
+"""How long a call waits for that answer: redis-py tries one that is silent eleven times."""
 
 NOT_NOW: Final = frozenset({
     "OutOfMemoryError", "ReadOnlyError", "MasterDownError", "NoPermissionError", "ClusterDownError",
@@ -154,13 +156,28 @@ class State:
     def follow(self) -> None:
         """Leave a master that Sentinel has replaced, though it goes on serving; looks now and then.
 
-        Of two that serve, each would give out all that there is. For one thread.
+        Of two that serve, each would give out all that there is. For one thread, whose leases run
+        out while it waits: so another one asks, and is waited for as long as it takes mostly.
         """
         now, connected = monotonic(), self._connected
         if connected is None or now < self._follow_at or self._pid != os.getpid():
             return
-        asked = internals.follow_sentinel(connected.client)
-        self._follow_at = now + (FOLLOW_SECONDS if asked else UNASKED_SECONDS)
+        self._follow_at = math.inf
+        if not internals.has_sentinel(connected.client):
+            return
+        asking = threading.Thread(
+            target=self._follow, args=(connected.client,), name="celery-fair-sentinel", daemon=True
+        )
+        try:
+            asking.start()
+        except RuntimeError:  # there are too many, or Python ends
+            self._follow_at = now + UNASKED_SECONDS
+        else:
+            asking.join(FOLLOW_PATIENCE_SECONDS)
+
+    def _follow(self, client: Any) -> None:
+        asked = internals.follow_sentinel(client)
+        self._follow_at = monotonic() + (FOLLOW_SECONDS if asked else UNASKED_SECONDS)
 
     def _asked(self, ask: Callable[[Any, str], Any], insist: bool) -> Any:
         now = monotonic()
@@ -230,6 +247,7 @@ class State:
         self._lock = threading.Lock()
         self._room = threading.Semaphore(AT_ONCE)
         self._connected = None
+        self._follow_at = 0.0
         self._pid = os.getpid()  # last: until then another thread may find a lock of the parent's
 
     def close(self) -> None:

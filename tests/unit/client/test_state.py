@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -129,3 +130,25 @@ def test_jobs_without_a_redis_are_refused_with_the_cure():
     app = Celery("shop", broker="amqp://", set_as_current=False)
     with pytest.raises(SettingsError, match=r"jobs: expected a Redis .*\(set state_url, as in"):
         RedisStore.of(Fair(app))
+
+
+def test_a_sentinel_that_hangs_keeps_nobody_waiting():
+    asked, ended = threading.Event(), threading.Event()
+
+    def hang() -> None:
+        asked.set()
+        ended.wait(60.0)
+
+    client = Narrow(AT_ONCE)
+    client.connection_pool = SimpleNamespace(get_master_address=hang)
+    state = of(client)
+    state.call(ASK)
+    try:
+        state.follow()
+        assert asked.is_set()
+        assert not ended.is_set()
+        asked.clear()
+        state.follow()
+        assert not asked.is_set(), "nor is it asked again meanwhile"
+    finally:
+        ended.set()
