@@ -129,7 +129,8 @@ class Turns:
 
     def _enter(self, account: Account, line: Line) -> None:
         if account.line is None:
-            account.time = max(account.time, self._now())
+            is_barred = line is self._barred
+            account.time = max(account.time, self._now_barred() if is_barred else self._now())
             self._weight += account.weight
         self._put_into(line, account)
 
@@ -277,9 +278,20 @@ class Turns:
         nearer: a worker holds few messages, and whoever is alone in that moment isn't so at the
         broker.
         """
+        return self._near(self._line.first())
+
+    def _now_barred(self) -> float:
+        """The same for one who may not start yet: no further from those who wait so, either.
+
+        Only for such: one for whom there is no place for an hour would else have whoever comes for
+        nothing but a slot begin an hour before all others.
+        """
         first, barred = self._line.first(), self._barred.first()
         if first is None or (barred is not None and barred.time < first.time):
             first = barred
+        return self._near(first)
+
+    def _near(self, first: Account | None) -> float:
         if first is None:
             return self.time
         run = self._estimate(first) / first.weight

@@ -371,3 +371,19 @@ def test_who_waits_and_may_not_start_yet_is_where_others_begin():
     turns.unbar("small")
     turns.unbar("big")
     assert turns.waiting == 0
+
+
+def test_nobody_begins_where_another_waits_in_vain():
+    """For one tenant there is no place for long, and meanwhile another one has the slots."""
+    turns = Turns()
+    for known in ("back", "waits too"):
+        turns.join(known)
+        turns.leave(known)
+    turns.bar("stuck")
+    turns.join("busy")
+    for _ in range(100):
+        turns.end(turns.start("busy", 0.0), 1.0)
+    turns.join("back")
+    assert turns.time_of("back") >= turns.time_of("busy") - 2.0
+    turns.bar("waits too")
+    assert turns.time_of("waits too") <= turns.time_of("stuck") + 1.0
