@@ -37,6 +37,9 @@ LOOKING: Final = 0.1
 """Where more than a few wait, looking for those that could have a slot takes a part of the loop's
 time at the most: each look is at all of them, and there may be one a message."""
 
+LONGEST_BLIND: Final = RENEW_SECONDS
+"""But there is one after so many seconds: the process may have stood still in the midst of one."""
+
 
 class Clearing:
     """Lets a request out of its waiting room when its resources are granted and the hook agrees.
@@ -188,7 +191,8 @@ class Clearing:
             keeper.wants = wants
             keeper.ask()
         if sum(len(lane.uncleared) for lane in self._dispatcher.lanes.values()) > FEW:
-            self._look_again_at = now + (monotonic() - began) / self.looking
+            blind = (monotonic() - began) / self.looking
+            self._look_again_at = now + min(blind, LONGEST_BLIND)
 
     def _any_waits(self) -> bool:
         return any(lane.uncleared for lane in self._dispatcher.lanes.values())

@@ -21,7 +21,7 @@ from celery_fair.resources.store import LEASE_SECONDS, Want
 from celery_fair.resources.walk import MOST_GRANTED
 from celery_fair.worker import internals
 from celery_fair.worker.clearing import clearing as module
-from celery_fair.worker.clearing.clearing import FEW, Clearing
+from celery_fair.worker.clearing.clearing import FEW, LONGEST_BLIND, Clearing
 from celery_fair.worker.clearing.keeper import Keeper
 from celery_fair.worker.clearing.outage import Line, Outage
 from celery_fair.worker.clearing.places import IDLE_SECONDS, Places
@@ -219,6 +219,13 @@ def test_where_many_wait_not_every_message_looks_at_all_of_them(site):
     assert len(site.keeper.wants) == asked
     site.end(first[0])  # there is a place to give to somebody
     assert len(site.keeper.wants) > asked
+
+
+def test_where_many_wait_a_process_that_stood_still_is_not_blind_for_long(site):
+    site.clearing.looking = 1e-12  # as if each look took ages
+    for _ in range(FEW + 1):
+        site.give()
+    assert site.clearing._look_again_at <= monotonic() + LONGEST_BLIND
 
 
 def test_no_more_is_asked_for_at_once_than_a_turn_grants(monkeypatch):
