@@ -68,8 +68,13 @@ class GivingBack:
         now = monotonic()
         if now < self._refused_until:
             return
-        found = [one for one in found if _must_go_back(window, overdue_before, one.held)]
-        with self._lock:
+        with self._lock:  # where timers have a thread of their own, one may have its place by now
+            found = [
+                one
+                for one in found
+                if lane.uncleared.get(one.key) is one
+                and _must_go_back(window, overdue_before, one.held)
+            ]
             lane.take_uncleared(found, now)
         turned = window.gives_back_to_the_front
         ordered = sorted(found, key=lambda waiting: waiting.held, reverse=turned)

@@ -10,9 +10,11 @@ import pytest
 from celery_fair.policy.kinds import BATCH
 from celery_fair.worker import giving_back as module
 from celery_fair.worker import internals
+from celery_fair.worker.clearing.needs import Needs
+from celery_fair.worker.clearing.waiting import Waiting
 from celery_fair.worker.deadlines import Deadlines
 from celery_fair.worker.giving_back import REFUSED_SECONDS, GivingBack
-from celery_fair.worker.lanes import Lane
+from celery_fair.worker.lanes import Lane, make_held
 from celery_fair.worker.pausing import Pausing
 from celery_fair.worker.windows import Window
 
@@ -95,3 +97,14 @@ def test_what_was_held_over_a_lost_connection_is_held_no_more(worker):
     with pytest.raises(ConnectionResetError):
         worker.tick()
     assert worker.held == [[], []]
+
+
+def test_what_has_its_place_by_now_does_not_go_back(worker):
+    """A timer's thread has found it while it waited, and the consumer's has cleared it since."""
+    lane, request = worker.lane, Request("b9", worker.broker)
+    waiting = Waiting(lane, make_held(request, 9.0, 9.0, 0.0), Needs(("gpu",), 0, False))
+    lane.put_off(waiting)
+    lane.clear(waiting, 0.0)
+    worker.giving_back.uncleared(lane, worker.window, [waiting], 60.0)
+    assert worker.broker.taken == []
+    assert request in [held.request for held in lane]
