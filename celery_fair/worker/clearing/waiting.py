@@ -62,8 +62,13 @@ class Waiting:
         """Ask under a lease of its own from now on, if it uses anything."""
         self.want = None
         if self.uses:
-            lease = f"{worker}/{next(_numbers)}/{str(self.request.id)[:LONGEST_ID]}"
+            lease = f"{worker}/{next(_numbers)}/{_readable(self.request.id)}"
             self.want = Want(lease, self.lane.kind, tuple(self.uses), self.tokens)
+
+
+def _readable(id: object) -> str:
+    """A task's id as it goes into a lease: half a character is none to Redis's JSON."""
+    return str(id)[:LONGEST_ID].encode(errors="replace").decode()
 
 
 def waiting_of(request: Any) -> Waiting | None:

@@ -113,3 +113,8 @@ def test_an_app_without_celery_fair_is_told_so(run, make_app):
     said = run(make_app(install=False))
     assert said.exit_code == EX_CONFIG
     assert "resources are shared out by celery-fair" in said.stderr
+
+
+def test_an_id_that_is_no_text_stops_nobody():
+    """Redis's JSON knows no half of a character: one such message would end the turn of all."""
+    want("a\ud800b").lease.encode()
