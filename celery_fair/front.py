@@ -5,7 +5,7 @@ No broker publishes to the front of a queue, so what is to run next has a queue 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from threading import Lock
 from time import monotonic
@@ -66,6 +66,12 @@ def without_fronts(queues: Iterable[str]) -> list[str]:
     names = list(queues)
     known = set(names)
     return [name for name in names if not (is_front(name) and behind(name) in known)]
+
+
+def fronts_first(queues: Collection[str]) -> list[str]:
+    """Return the queues as they are, but for the fronts of others among them before all."""
+    known = set(queues)
+    return sorted(queues, key=lambda name: not (is_front(name) and behind(name) in known))
 
 
 def without_parts(queues: Iterable[str]) -> list[str]:

@@ -119,7 +119,8 @@ def _at_broker(found: Explanation, said: Said, look: Look, now: float) -> None:
     found.place = Place.BROKER
     found.task = {
         "kind": seen.kind, "task": seen.task, "queue": seen.queue, "enqueued_at": seen.ready_at,
-        "nth": (seen.before or 0) + 1, "of": look.lengths.get(without_front(seen.queue)),
+        "nth": (seen.before or 0) + 1,
+        "of": look.lengths.get(seen.queue, look.lengths.get(without_front(seen.queue))),
         "eta": seen.eta, "yields": seen.yields,
     }  # fmt: skip
     serving, plain = said.serving(seen.queue), said.plain_serving(seen.queue)
@@ -160,7 +161,7 @@ def _kind_of(queue: str, serving: Mapping[str, Mapping[str, Any]]) -> str | None
     """The kind of whose lane the queue is."""
     for report in serving.values():
         for kind in KINDS:
-            if whole_of(queue) in report["kinds"][kind]["queues"]:
+            if {queue, whole_of(queue)}.intersection(report["kinds"][kind]["queues"]):
                 return kind
     return None
 

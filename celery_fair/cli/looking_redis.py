@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from celery_fair.cli.seen import Look, Seen
 from celery_fair.cli.words import plural
-from celery_fair.front import front_of, is_front, with_front
+from celery_fair.front import front_of, with_front, without_fronts
 from celery_fair.headers import FairHeader
 from celery_fair.moments import epoch_of
 from celery_fair.observe.place import Place
@@ -55,7 +55,7 @@ class RedisLook:
     def run(self, queues: Sequence[str]) -> None:
         found = self._found
         found.is_readable = True
-        names = [queue for queue in queues if not is_front(queue)]
+        names = without_fronts(queues)
         try:
             for queue in names:
                 if self._look_in(queue):

@@ -67,7 +67,7 @@ def stranded_findings(fair: Fair, replies: Replies) -> Iterator[Finding]:
         for queue, number in replies.waiting.items()
         if number and queue not in replies.consumed and queue not in lanes
     }
-    fronts = [queue for queue in left if is_front(queue)]
+    fronts = [queue for queue in left if _is_made(fair, queue)]
     if left:
         shown = named(f"{number} in {queue}" for queue, number in left.items())
         behind_them = named(behind(front) for front in fronts)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from time import monotonic
 from typing import Any
 
-from celery_fair.front import behind, is_front
+from celery_fair.front import behind, fronts_first, is_front
 from celery_fair.worker import internals
 from celery_fair.worker.lanes import Lane
 from celery_fair.worker.tally import Tally
@@ -139,7 +139,7 @@ class AmqpWindow(Window):
     def _resume(self) -> None:
         paused = self._paused.intersection(internals.active_queues(self.consumer))
         # Fronts before the others: the first to be consumed again is sent what there is room for.
-        for queue in sorted(paused, key=is_front, reverse=True):
+        for queue in fronts_first(paused):
             internals.resume_consumer(self.consumer, queue)
         self._paused.clear()
         self._shut = False

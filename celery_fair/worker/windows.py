@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from celery_fair.front import behind, is_front
+from celery_fair.front import behind, fronts_first, is_front
 from celery_fair.policy.heads import Heads
 from celery_fair.policy.kinds import Kind
 from celery_fair.worker import internals
@@ -172,7 +172,7 @@ class SoloRedisWindow(Window):
             queue
             for lane in self._in_order()
             if lane.room() > 0
-            for queue in sorted(self._by_turns(lane), key=_behind_fronts)
+            for queue in fronts_first(self._by_turns(lane))
         ]
 
     def _by_turns(self, lane: Lane) -> list[str]:
@@ -184,10 +184,6 @@ class SoloRedisWindow(Window):
 
     def settle(self) -> None:
         internals.settle_redis_channel(self.consumer.channel)
-
-
-def _behind_fronts(queue: str) -> bool:
-    return not is_front(queue)
 
 
 def with_measured(known_seconds: float, measured_seconds: float) -> float:

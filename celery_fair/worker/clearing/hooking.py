@@ -175,7 +175,8 @@ def _impossible(waiting: Waiting, answer: Answer) -> str | None:
     """Why an answer can't be acted on, if it can't."""
     if not isinstance(answer, Reroute):
         return None
-    if answer.queue == without_front(internals.queue_of(waiting.request) or ""):
+    queue = internals.queue_of(waiting.request) or ""
+    if answer.queue in (queue, without_front(queue)):
         return f"Reroute({answer.queue!r}) to the queue that it came by"
     header = FairHeader.read(internals.message_of(waiting.request).headers)
     if header is not None and header.rerouted >= MOST_MOVES:

@@ -106,7 +106,7 @@ def publish(fair: Fair, move: Move) -> None:
         )
         if producer.connection.transport.driver_type == "amqp":
             # It answers in order; without it nothing tells that nobody takes what was sent.
-            producer.channel.queue_declare(_name(request, move), passive=True)
+            producer.channel.queue_declare(_name(fair, request, move), passive=True)
 
 
 def can_wait_at_broker(request: Any) -> bool:
@@ -129,13 +129,16 @@ def _headers(fair: Fair, before: Mapping[str, Any], move: Move) -> dict[str, Any
     return headers
 
 
-def _name(request: Any, move: Move) -> str:
-    return move.queue or without_front(internals.queue_of(request) or "")
+def _name(fair: Fair, request: Any, move: Move) -> str:
+    if move.queue is not None:
+        return move.queue
+    queue = internals.queue_of(request) or ""
+    return queue if queue in fair.app.amqp.queues else without_front(queue)
 
 
 def _destination(fair: Fair, request: Any, move: Move) -> dict[str, Any]:
     """By the queue's own name, whatever its exchange: by a topic others might get it too."""
-    name = _name(request, move)
+    name = _name(fair, request, move)
     if move.queue is None:
         return {"exchange": Exchange(""), "routing_key": name}
     found: Queue = fair.app.amqp.queues[name]  # raises where task_create_missing_queues is False

@@ -61,6 +61,11 @@ def test_an_orphaned_front_says_what_to_start(look):
     assert look(waiting={"celery.batch.front": 3}) == {}
 
 
+def test_a_queue_that_is_only_called_a_front_is_to_be_consumed_itself(look):
+    cure = look(waiting={"shop.front": 3})["F118"].cure
+    assert "takes the front first" not in cure
+
+
 def test_what_waits_in_a_lane_without_a_consumer_is_said_there(look):
     found = look(queues={"w1": frozenset({"celery"})}, waiting={"celery.batch": 7})
     assert found.keys() == {"F103"}

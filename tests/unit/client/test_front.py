@@ -11,7 +11,7 @@ from kombu import Connection, Exchange, Queue
 from kombu.common import Broadcast
 
 from celery_fair import Fair
-from celery_fair.front import front_like, may_have_front
+from celery_fair.front import front_like, fronts_first, may_have_front
 from celery_fair.routing import FRONT, front_of, is_front
 from celery_fair.worker.fleet import Fleet
 from tests.unit.worker.test_fleet import _member
@@ -274,3 +274,8 @@ def test_retries_of_a_queue_that_is_only_called_so_go_to_its_own_front(
 ) -> None:
     app.amqp.queues.add(Queue("shop.front", Exchange("shop.front"), "shop.front"))
     assert retried("shop.front") == "shop.front.front"
+
+
+def test_fronts_come_before_all_and_a_queue_that_is_only_called_so_does_not() -> None:
+    names = ["celery", "shop.front", "reports", "celery.front"]
+    assert fronts_first(names) == ["celery.front", "celery", "shop.front", "reports"]

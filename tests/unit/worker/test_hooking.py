@@ -224,3 +224,14 @@ def test_a_queue_of_a_topic_exchange_is_reached_by_its_name_and_no_other_is():
     assert (said["exchange"].name, said["routing_key"]) == ("", "long")
     assert [queue.name for queue in said["declare"]] == ["long"]
     assert moving._destination(fair, None, Move(None, "all", 0.0))["exchange"].name == "news"
+
+
+@pytest.mark.parametrize(("came_by", "goes_to"), [("long.front", "long"), ("own.front",) * 2])
+def test_what_waits_for_its_time_goes_behind_a_front_but_not_behind_a_queue_called_so(
+    came_by, goes_to
+):
+    app = Celery(set_as_current=False)
+    app.conf.task_queues = [Queue("long"), Queue("own.front")]
+    request = SimpleNamespace(delivery_info={"routing_key": came_by})
+    said = moving._destination(SimpleNamespace(app=app), request, Move(None, None, 5.0))
+    assert said["routing_key"] == goes_to
