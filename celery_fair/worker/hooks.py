@@ -36,7 +36,8 @@ class Hooks:
         c.update_strategies = _around(self._update_strategies, c.update_strategies)
         c.add_task_queue = _around(self._add_task_queue, c.add_task_queue)
         c.cancel_task_queue = _around(self._cancel_task_queue, c.cancel_task_queue)
-        c.on_close = c.blueprint.on_close = _around(self._on_close, c.on_close)
+        c.on_close = _around(self._on_close, c.on_close)
+        c.blueprint.on_close = _around(self._on_stop, c.on_close)
         pool.apply_async = _around(dispatcher.apply_async, pool.apply_async)
         if c.hub is not None:
             c.hub.reset = _around(self._reset_hub, c.hub.reset)
@@ -139,8 +140,14 @@ class Hooks:
         self.on_lost()
         handle(error)
 
+    def _on_stop(self, close: Callable[[], None]) -> None:
+        """The worker stops; Celery's blueprint has bound its ``on_close`` for that early."""
+        if not internals.is_stopping_cold():
+            internals.hear_what_has_begun(self._c.pool, self._c.hub)
+        close()
+
     def _on_close(self, close: Callable[[], None]) -> None:
-        """Celery's own ``on_close`` flushes the pool; the blueprint has bound it early."""
+        """Celery's own ``on_close`` flushes the pool."""
         with internals.running_jobs_kept(self._c.pool):
             close()
         self._dispatcher.flushed()

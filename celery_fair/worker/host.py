@@ -32,7 +32,8 @@ EVERYWHERE = (
          "active_requests reserved_requests requests revoked revoked_stamps task_ready "
          "task_reserved",
          "the books in which slots are looked up"),
-    Need("celery.worker.state", "should_stop", "not to start anything during a shutdown"),
+    Need("celery.worker.state", "should_stop should_terminate",
+         "not to start anything during a shutdown"),
     Need("celery.worker.request:Request",
          "_message _already_revoked _already_cancelled acknowledged delivery_info expires "
          "revoked time_start",
@@ -110,6 +111,10 @@ BY_POOL = {
         Need("billiard.pool:ApplyResult", "_accepted _write_to ready", "the slots of prefork"),
         Need("billiard.process:BaseProcess", "_is_alive", "the slots of prefork"),
         Need("billiard.pool:Worker", "inqW_fd", "the slots of prefork"),
+        Need("billiard.pool:Worker", "outqR_fd", "what begins as a worker stops"),
+        Need("billiard.pool:Pool", "_result_handler", "what begins as a worker stops"),
+        Need("celery.concurrency.asynpool:ResultHandler", "handle_event",
+             "what begins as a worker stops"),
     ),
     "celery.concurrency.thread": (
         Need("celery.concurrency.thread:ApplyResult", "f", "the slots of threads"),

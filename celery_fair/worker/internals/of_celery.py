@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import select
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from inspect import isgenerator
 from typing import Any
 
 from billiard import get_start_method
@@ -23,6 +25,7 @@ from celery_fair.worker.internals.of_kombu import renew_default_channel
 RESULT_READER = "_recv_message"
 """The generator of ``AsynPool``'s ``ResultHandler``, which stays with the loop until it has all."""
 RESULT_SECONDS = 1.0
+RESULT_POLL_SECONDS = 0.05
 LONGEST_KEY = 255
 """Characters of a routing key, as in AMQP: to a topic exchange a publisher may send any."""
 
@@ -352,6 +355,50 @@ def finish_results(hub: Any) -> None:
                 while time.monotonic() < deadline:
                     next(reader)
                     time.sleep(0.001)
+
+
+def is_stopping_cold() -> bool:
+    """Whether the worker was told to end what runs."""
+    return state.should_terminate is not None and state.should_terminate is not False
+
+
+def hear_what_has_begun(pool: Any, hub: Any) -> None:
+    """Read what prefork's children tell of the tasks that they were given, before a flush.
+
+    ``flush`` forgets what no child has accepted as far as has been read, and a worker that stops
+    reads no more of it. A task that has just begun would run a second time, since its message goes
+    back to the broker, and its child would wait for half a minute for its result to be read
+    (billiard's ``Worker._ensure_messages_consumed``), the worker for its child.
+    """
+    processes: Any = getattr(pool, "_pool", None)
+    if hub is None or not hasattr(processes, "_busy_workers"):
+        return
+    read = processes._result_handler.handle_event
+    deadline = time.monotonic() + RESULT_SECONDS
+    while (children := _given_a_task(processes)) and time.monotonic() < deadline:
+        told = select.poll()
+        for child in children:
+            _turn(hub.writers.get(child.inqW_fd))  # a task of over 64 kB takes several
+            told.register(child.outqR_fd, select.POLLIN)
+        for number, _ in told.poll(RESULT_POLL_SECONDS * 1000):
+            _turn(hub.readers.get(number) or (read, (number,)))
+
+
+def _given_a_task(processes: Any) -> list[Any]:
+    """The children to which a task was written, of which they have told nothing yet."""
+    children = [job._write_to for job in processes._cache.values() if not job._accepted]
+    return [child for child in children if child is not None and child._is_alive()]
+
+
+def _turn(watched: tuple[Any, tuple[Any, ...]] | None) -> None:
+    """Do what kombu's loop would do for a descriptor; what fails there is dropped by a flush."""
+    if watched is not None:
+        callback, args = watched
+        with contextlib.suppress(Exception):
+            if isgenerator(callback):
+                next(callback)
+            else:
+                callback(*args)
 
 
 def consume_as_celery(consumer: Any) -> None:
