@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 
 import pytest
@@ -64,6 +65,7 @@ def test_batch_keeps_its_share_of_a_flood_and_no_more(site: Site):
     before = len(site.log_text())
     site.publish("i.sleep", labels("p2-i", count), seconds)
     site.publish("b.sleep", labels("p2-b", 6 * site.slots), seconds)
+    published_at = time.time()
     site.wait_logged("gate protected", after=before)
     done = site.wait_finished("p2-", count + 6 * site.slots)
 
@@ -73,7 +75,7 @@ def test_batch_keeps_its_share_of_a_flood_and_no_more(site: Site):
         within = [run for run in batch if begin + MOMENT <= run.started_at < end]
         assert all(running_at(within, run.started_at) <= GUARANTEED for run in within)
 
-    begin = interactive[2 * site.slots].started_at
+    begin = max(interactive[2 * site.slots].started_at, published_at)
     end = interactive[-site.slots].started_at
     assert any(begin <= run.started_at < end for run in batch), "batch was starved"
     longest = max(run.seconds for run in of_kind(site.runs(""), "batch"))
@@ -91,8 +93,9 @@ def test_a_warm_restart_ends_every_message_once(site: Site):
     """P5, with messages of both kinds held, running and queued."""
     if site.worker is None:
         pytest.skip("memory:// does not outlive its worker")
-    site.publish("b.sleep", labels("p5-b", 10), 0.1)
-    site.publish("i.sleep", labels("p5-i", 10), 0.1)
+    seconds = 0.1 * site.slots  # two seconds of work, most of it to come as the worker stops
+    site.publish("b.sleep", labels("p5-b", 10), seconds)
+    site.publish("i.sleep", labels("p5-i", 10), seconds)
     site.wait_finished("p5-", 4)
     with site.stopped():
         left = 20 - len(site.runs("p5-"))
