@@ -9,16 +9,11 @@ from typing import Any
 
 from celery_fair.app import Fair
 from celery_fair.doctor.patience import HOLD_PART, SHORT_FOR_RUN, patience
+from celery_fair.policy.holding import hold_seconds
 from celery_fair.worker import internals
 from celery_fair.worker.slots import Slot
 
 logger = logging.getLogger(__name__)
-
-HOARD_SECONDS = 1.0
-"""How long a message may be held that another worker could run."""
-
-PERHAPS_SECONDS = 5.0
-"""The same where the others' free slots are the reserve, which batch may take if it is owed."""
 
 
 class Holding:
@@ -44,15 +39,9 @@ class Holding:
         return HOLD_PART * self.patience_seconds
 
     def seconds(self, others_free: int, fleet_reserve: int) -> float:
-        """After so long a message goes back where that costs nothing.
-
-        Soon only while another worker has a slot for it: else it would come back at once, here or
-        to another that can't run it either, and go round in circles.
-        """
+        """After so long a message goes back where that costs nothing."""
         usual = min(self._fair.settings.hold_max_seconds, self.longest_seconds)
-        if others_free > fleet_reserve:
-            return min(HOARD_SECONDS, usual)
-        return min(PERHAPS_SECONDS, usual) if others_free > 0 else usual
+        return hold_seconds(usual, others_free, fleet_reserve)
 
     def look(self, slots: Iterable[Slot], now: float) -> None:
         """Look at what runs now."""

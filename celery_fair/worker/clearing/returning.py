@@ -6,9 +6,9 @@ import math
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from celery_fair.policy.holding import PERHAPS_SECONDS
 from celery_fair.worker.clearing.places import IDLE_SECONDS
 from celery_fair.worker.clearing.waiting import Waiting
-from celery_fair.worker.holding import PERHAPS_SECONDS
 
 if TYPE_CHECKING:
     from celery_fair.worker.clearing.keeper import Keeper
