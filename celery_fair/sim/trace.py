@@ -13,7 +13,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import math
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -21,6 +21,10 @@ from typing import IO, Any, NamedTuple
 from celery_fair.policy.kinds import KINDS, Kind
 
 GZIP_MAGIC = b"\x1f\x8b"
+LONGEST_LINE = 65_536
+"""Characters: no file is read into memory whole, whatever it unpacks to."""
+_MOST_SECONDS = 1e12
+"""Any clock's, also one that counts since the year 0."""
 
 
 class TraceError(ValueError):
@@ -42,20 +46,19 @@ def read_trace(path: Path) -> Iterator[Arrival]:
     """Yield what the file tells, one line at a time; raise `TraceError` at the first bad one."""
     first: float | None = None
     before = 0.0
-    with _opened(path) as lines:
-        for number, line in enumerate(lines, 1):
-            if not line.strip():
-                continue
-            found = _parsed(line, f"{path}, line {number}")
-            first = found.at if first is None else first
-            at = found.at - first
-            if at < before:
-                raise TraceError(
-                    f"{path}, line {number}: expected at to be in order of time, got "
-                    f"{found.at:.17g} after {before + first:.17g}; sort the lines by it"
-                )
-            before = at
-            yield found._replace(at=at)
+    for number, line in _lines(path):
+        if not line.strip():
+            continue
+        found = _parsed(line, f"{path}, line {number}")
+        first = found.at if first is None else first
+        at = found.at - first
+        if at < before:
+            raise TraceError(
+                f"{path}, line {number}: expected at to be in order of time, got "
+                f"{found.at:.17g} after {before + first:.17g}; sort the lines by it"
+            )
+        before = at
+        yield found._replace(at=at)
 
 
 def write_line(arrival: Arrival) -> str:
@@ -72,7 +75,28 @@ def write_line(arrival: Arrival) -> str:
     return json.dumps(fields, separators=(",", ":")) + "\n"
 
 
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    number = 0
+    try:
+        with _opened(path) as file:
+            while line := file.readline(LONGEST_LINE + 1):
+                number += 1
+                if len(line) > LONGEST_LINE:
+                    raise TraceError(
+                        f"{path}, line {number}: expected at most {LONGEST_LINE} characters, got "
+                        f"more, from {line[:60]!r} on; write one JSON object a line"
+                    )
+                yield number, line
+    except (UnicodeDecodeError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise TraceError(
+            f"{path}, after line {number}: expected UTF-8, gzipped or not, got what can't be read: "
+            f"{error}"
+        ) from error
+
+
 def _opened(path: Path) -> IO[str]:
+    if path.exists() and not path.is_file():
+        raise TraceError(f"{path}: expected a file, as it is read several times, got none; copy it")
     with path.open("rb") as file:
         packed = file.read(2) == GZIP_MAGIC
     if packed:
@@ -83,13 +107,13 @@ def _opened(path: Path) -> IO[str]:
 def _parsed(line: str, where: str) -> Arrival:
     try:
         fields = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise TraceError(f"{where}: expected a JSON object, got {line.strip()[:60]!r}") from error
     if not isinstance(fields, dict):
         raise TraceError(f"{where}: expected a JSON object, got {line.strip()[:60]!r}")
     if fields.get("kind") not in KINDS:
         raise TraceError(
-            f"{where}: expected kind to be {' or '.join(KINDS)}, got {fields.get('kind')!r}"
+            f"{where}: expected kind to be {' or '.join(KINDS)}, got {fields.get('kind')!r:.80}"
         )
     return Arrival(
         _number(fields, "at", where),
@@ -104,21 +128,24 @@ def _parsed(line: str, where: str) -> Arrival:
 def _number(fields: dict[str, Any], name: str, where: str) -> float:
     value = fields.get(name)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TraceError(f"{where}: expected {name} to be a number of seconds, got {value!r}")
-    if not math.isfinite(value) or value < 0:
-        raise TraceError(f"{where}: expected {name} to be 0 or more, got {value!r}")
+        raise TraceError(f"{where}: expected {name} to be a number of seconds, got {value!r:.80}")
+    if not 0 <= value < _MOST_SECONDS:  # nan is not, either
+        raise TraceError(
+            f"{where}: expected {name} to be 0 or more, and below {_MOST_SECONDS:g}, got "
+            f"{value!r:.80}"
+        )
     return float(value)
 
 
 def _text(fields: dict[str, Any], name: str, where: str) -> str | None:
     value = fields.get(name)
     if value is not None and not isinstance(value, str):
-        raise TraceError(f"{where}: expected {name} to be a string, got {value!r}")
+        raise TraceError(f"{where}: expected {name} to be a string, got {value!r:.80}")
     return value
 
 
 def _names(fields: dict[str, Any], where: str) -> tuple[str, ...]:
     value = fields.get("uses", [])
     if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-        raise TraceError(f"{where}: expected uses to be a list of names, got {value!r}")
+        raise TraceError(f"{where}: expected uses to be a list of names, got {value!r:.80}")
     return tuple(value)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import math
+import os
 import random
+import re
 import statistics
 
 import pytest
@@ -151,6 +153,32 @@ def test_a_bad_line_is_told_with_its_number(tmp_path, line, said):
     with pytest.raises(TraceError, match="line 3") as caught:
         list(read_trace(path))
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (gzip.compress(b"0" * 5_000_000), "line 1: expected at most 65536 characters, got more"),
+        (gzip.compress(b"\n" * 100)[:-9], "after line"),
+        (gzip.compress(random.Random(1).randbytes(99))[:20] + b"\0" * 20, "expected UTF-8, gz"),
+        (b"\xff\xfe{}", "expected UTF-8, gzipped or not"),
+        (b"[" * 60_000, "line 1: expected a JSON object"),
+        (b'{"at": 1' + b"0" * 400 + b', "kind": "batch", "seconds": 1}', "at to be 0 or more, and"),
+    ],
+    ids=["bomb", "cut", "corrupt", "binary", "deep", "huge"],
+)
+def test_a_hostile_trace_is_refused_in_little_memory(tmp_path, content, said):
+    path = tmp_path / "day"
+    path.write_bytes(content)
+    with pytest.raises(TraceError, match=re.escape(said)):
+        list(read_trace(path))
+
+
+def test_a_pipe_is_no_trace_since_it_is_read_once(tmp_path):
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    with pytest.raises(TraceError, match="expected a file, as it is read several times"):
+        list(read_trace(path))
 
 
 def test_a_trace_out_of_order_is_refused(tmp_path):
