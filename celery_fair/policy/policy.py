@@ -221,7 +221,8 @@ class Policy:
 
         ``interactive_empty``: the interactive lane has been asked and had nothing for a round trip.
         Where this worker keeps no slot free, or is protected, batch that isn't owed waits for
-        that answer: held here, it would overtake interactive tasks that wait at the broker.
+        that answer: held here, it would overtake interactive tasks that wait at the broker. But
+        not those whose ceiling keeps them out of the slot.
         """
         batch = self.running_batch
         free = self.slots - batch - self.running_interactive
@@ -236,7 +237,11 @@ class Policy:
             batch_held
             and batch < limits.batch_ceiling
             and free > limits.kept(self.running_interactive)
-            and (interactive_empty or not limits.ask_first)
+            and (
+                interactive_empty
+                or not limits.ask_first
+                or self.running_interactive >= limits.interactive_ceiling
+            )
         ):
             return BATCH
         return None
@@ -353,16 +358,6 @@ class Policy:
             fleet_slots=self._place.segment.total,
             fleet_in_sight=self._place.in_sight,
         )
-
-    @property
-    def leans(self) -> bool:
-        """Whether this worker leaves interactive tasks to the fleet's reserve elsewhere.
-
-        Its interactive lane should then have no fetch under way when a batch task starts: what
-        that fetch still caught would wait here for the whole task. (A Redis BRPOP can't be taken
-        back; it is worth waiting for its end.)
-        """
-        return self._limits.leans
 
     # What is computed at a tick, or when the tasks that run have changed since.
 

@@ -29,8 +29,8 @@ class Lane:
     """
 
     __slots__ = (
-        "aside", "asked_at", "closed", "credit", "held", "kind", "parked", "queues", "rotates",
-        "turns", "under_way", "worker",
+        "aside", "asked_at", "closed", "credit", "doubtful", "fetched_at", "held", "kind", "parked",
+        "poll_ends_at", "queues", "rotates", "turns", "under_way", "worker",
     )  # fmt: skip
 
     def __init__(
@@ -55,7 +55,11 @@ class Lane:
             self.held = TenantsHeld(self.turns)
         self.aside = self.credit = self.under_way = self.parked = 0
         self.asked_at = 0.0
+        """Since when there has been room, and so a fetch under way."""
+        self.fetched_at = self.poll_ends_at = 0.0
         self.closed = False
+        self.doubtful = False
+        """Whether messages were ready for it, when they were last counted."""
 
     @property
     def first(self) -> Task | None:
@@ -91,9 +95,6 @@ class SimWorker(Protocol):
 
     def unfinished(self) -> list[Task]:
         """What it holds or runs."""
-
-    def asks_first(self) -> bool:
-        """Whether batch waits here, and may wait for the broker to say that nothing comes first."""
 
     def mode_changes(self) -> int:
         """How often its gate has shut or opened."""

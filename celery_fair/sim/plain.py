@@ -8,7 +8,8 @@ from celery_fair.sim.lanes import Host, Lane
 from celery_fair.sim.queues import Queue
 from celery_fair.sim.task import Task
 
-UNBOUNDED = 2**31
+UNBOUNDED = 10_000
+"""Messages: as good as no limit, where each of them is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +96,6 @@ class PlainWorker:
         self.alive = True
         self._boot()
         self.advance()
-
-    def asks_first(self) -> bool:
-        """It starts what it has."""
-        return False
 
     def mode_changes(self) -> int:
         """It has no gate."""

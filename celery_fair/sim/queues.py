@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterator
 from itertools import groupby, repeat
 
@@ -14,7 +14,9 @@ from celery_fair.sim.task import Stream, Task
 class Queue:
     """First in, first out. Holds times of publishing, and makes a task of one as it is taken.
 
-    ``count`` is its length; ``waiting`` are the lanes whose fetch waits here, the longest first.
+    ``count`` is its length; ``waiting`` are the lanes whose fetches wait here, the longest first.
+    One that has got a message, and waits for more, is the last again: RabbitMQ serves its consumers
+    in turn, and a lane on Redis has one fetch only.
     """
 
     __slots__ = ("_sources", "_times", "count", "waiting")
@@ -23,7 +25,7 @@ class Queue:
         self._times: deque[float] = deque()
         self._sources: deque[Stream | Task] = deque()
         self.count = 0
-        self.waiting: deque[object] = deque()
+        self.waiting: OrderedDict[object, None] = OrderedDict()
 
     def put(self, source: Stream | Task, published: float, size: int = 1) -> None:
         """Add what a stream publishes now, or a task that was made before."""

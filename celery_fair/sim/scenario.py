@@ -89,7 +89,9 @@ class Scenario:
     for one message at a time, as on Redis. ``start_seconds``: from the slot to the first line.
     ``shards``: queues of each kind. ``engine``: the pressure in the engine behind the tasks, from
     one time to another; there is no probe at other times. ``trace``: gives the arrivals that were
-    recorded, besides those of the two kinds of work.
+    recorded, besides those of the two kinds of work; if any of them has a tenant, say so by
+    ``tenants``. ``tenant_turns``: whether workers heed them. ``waiting_room``: so many messages of
+    a kind wait in a worker for what they use.
     """
 
     name: str
@@ -114,6 +116,8 @@ class Scenario:
     pushes: bool = False
     start_seconds: float = 0.0
     tenants: TenantRules | None = None
+    tenant_turns: bool = True
+    waiting_room: int = 256
     yields: YieldRules = field(default_factory=YieldRules)
     trace: Callable[[], Iterable[Arrival]] | None = None
 

@@ -46,12 +46,16 @@ class FairSetup:
 
     def workers(self, scenario: Scenario, host: Host, queues: Queues) -> list[Worker]:
         """All alike."""
-        tenants = (scenario.tenants or TenantRules()) if scenario.has_tenants else None
+        heeds = scenario.has_tenants and scenario.tenant_turns
+        tenants = (scenario.tenants or TenantRules()) if heeds else None
         yields = scenario.yields if scenario.batch.yields_every else None
         return [
-            Worker(index, scenario.slots, self.settings, host, queues, tenants, yields)
+            Worker(
+                index, scenario.slots, self.settings, host, queues, tenants, yields,
+                scenario.waiting_room,
+            )
             for index in range(scenario.workers)
-        ]
+        ]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

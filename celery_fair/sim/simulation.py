@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import heapq
 import math
 import random
 from collections.abc import Callable, Iterator
+from heapq import heappop, heappush
 from itertools import chain, count
 from typing import Any
 
-from celery_fair.policy import BATCH, INTERACTIVE, KINDS, Kind
+from celery_fair.policy import BATCH, KINDS, Kind
 from celery_fair.resources.memory_store import MemoryStore
 from celery_fair.sim.lanes import Act, Lane, SimWorker
 from celery_fair.sim.load import Loads
@@ -87,7 +87,7 @@ class Simulation:
                 self.recorder.waits(source, published, number, self.until)
 
     def _loop(self) -> None:
-        events, until, pop = self.events, self.until, heapq.heappop
+        events, until, pop = self.events, self.until, heappop
         while events and events[0][0] <= until:
             self.now, _, act, what = pop(events)
             act(what)
@@ -99,15 +99,15 @@ class Simulation:
 
     def at(self, time: float, act: Act, what: object = None) -> None:
         """Call ``act`` with ``what`` at this time."""
-        heapq.heappush(self.events, (time, next(self.numbers), act, what))
+        heappush(self.events, (time, next(self.numbers), act, what))
 
     # What workers ask for.
 
     def fetch(self, lane: Lane) -> None:
         """Ask for a message half a round trip from now, or wait at the broker for one."""
         lane.under_way += 1
-        lane.asked_at = self.now
-        heapq.heappush(self.events, (self.now + self._half, next(self.numbers), self._asked, lane))
+        lane.fetched_at = self.now
+        heappush(self.events, (self.now + self._half, next(self.numbers), self._asked, lane))
 
     def _asked(self, lane: Lane) -> None:
         if lane.closed:
@@ -118,17 +118,17 @@ class Simulation:
                 return
         lane.parked += 1
         for queue in lane.queues:
-            queue.waiting.append(lane)
-        if lane.kind == INTERACTIVE and lane.worker.asks_first():
-            self.at(self.now + self._half, lane.worker.advance)
+            queue.waiting[lane] = None
 
     def withdraw(self, lane: Lane) -> None:
         """Stop waiting: at once, or when the poll ends by itself."""
         poll = self.scenario.poll_seconds
-        end = lane.asked_at + poll * math.ceil((self.now - lane.asked_at) / poll) if poll else 0.0
+        passed = self.now - lane.fetched_at
+        end = lane.fetched_at + poll * math.ceil(passed / poll) if poll else 0.0
         if end <= self.now or not lane.worker.alive:
             self._unpark(lane)
-        else:
+        elif lane.poll_ends_at != end:
+            lane.poll_ends_at = end
             self.at(end, self._poll_ends, lane)
 
     def _poll_ends(self, lane: Lane) -> None:
@@ -137,9 +137,9 @@ class Simulation:
             lane.worker.advance()
 
     def _unpark(self, lane: Lane) -> None:
-        for _ in range(lane.parked):
+        if lane.parked:
             for queue in lane.queues:
-                queue.waiting.remove(lane)
+                del queue.waiting[lane]
         lane.under_way -= lane.parked
         lane.parked = 0
 
@@ -152,7 +152,7 @@ class Simulation:
         task.started = now
         task.worker = worker
         task.ends_at = end = now + self._start_seconds + task.left
-        heapq.heappush(self.events, (end, next(self.numbers), self._end, task))
+        heappush(self.events, (end, next(self.numbers), self._end, task))
         if self._backlog and task.kind == BATCH:
             self.top_up()
 
@@ -216,26 +216,22 @@ class Simulation:
     def _serve(self, queue: Queue) -> None:
         waiting = queue.waiting
         while queue.count and waiting:
-            lane: Any = waiting.popleft()
+            lane: Any = waiting.popitem(last=False)[0]
             lane.parked -= 1
             for other in lane.queues:
-                if other is not queue:
-                    other.waiting.remove(lane)
+                if lane.parked:
+                    other.waiting[lane] = None
+                    other.waiting.move_to_end(lane)
+                elif other is not queue:
+                    del other.waiting[lane]
             self._deliver(lane, queue)
 
     def _deliver(self, lane: Lane, queue: Queue) -> None:
         if lane.rotates and lane.queues[-1] is not queue:
             lane.queues.remove(queue)
             lane.queues.append(queue)
-        heapq.heappush(
-            self.events,
-            (
-                self.now + self._half,
-                next(self.numbers),
-                self._bring,
-                (lane, queue.take(lane.turns)),
-            ),
-        )
+        what = lane, queue.take(lane.turns)
+        heappush(self.events, (self.now + self._half, next(self.numbers), self._bring, what))
 
     def _bring(self, what: tuple[Lane, Task]) -> None:
         lane, task = what

@@ -10,8 +10,8 @@ from celery_fair.sim.worker import Worker
 
 FORGET_SECONDS = 3.0
 """After how long without a word the others take a worker for dead."""
-FRESH_SECONDS = 3.0
-"""Words that are older tell only who is there."""
+FRESH_SECONDS = 2.0
+"""Words that come less often tell only who is there: what workers go by (`worker.fleet`)."""
 MANY = 16
 """From so many workers on their words are added up once, not anew for each of them."""
 

@@ -6,6 +6,7 @@ from celery_fair.policy import (
     BATCH,
     INTERACTIVE,
     KINDS,
+    Credits,
     FleetView,
     Kind,
     Load,
@@ -13,6 +14,7 @@ from celery_fair.policy import (
     Policy,
     PolicySettings,
 )
+from celery_fair.policy.holding import hold_seconds
 from celery_fair.policy.tenant_rules import TenantRules
 from celery_fair.policy.tenants import Turn
 from celery_fair.policy.yields import YieldRules
@@ -22,8 +24,8 @@ from celery_fair.sim.queues import Queue
 from celery_fair.sim.task import Task
 from celery_fair.sim.yielding import Asking
 
-ASIDE = 4
-"""So many messages a slot, at the most, wait in a worker for something that they use."""
+DOUBT_SECONDS = 0.1
+"""How long a lane must be silent that says otherwise than the last count (`worker.lanes`)."""
 
 
 class Worker:
@@ -38,6 +40,7 @@ class Worker:
         queues: dict[Kind, Queue],
         tenants: TenantRules | None = None,
         yields: YieldRules | None = None,
+        waiting_room: int = 256,
     ) -> None:
         self.index = index
         self.name = f"worker-{index:05d}"
@@ -45,7 +48,10 @@ class Worker:
         self.host = host
         self.settings = settings
         self._pushes = host.pushes
-        self._most_aside = ASIDE * slots
+        self._silence = min(max(2 * host.round_trip_seconds, 0.001), 0.05)
+        """So long a lane waits for what may be on its way (`worker.windows`)."""
+        self._most_aside = waiting_room
+        """So many messages of a kind, at the most, wait here for something that they use."""
         self.alive = True
         self.life = 0
         self._queues = queues
@@ -55,11 +61,15 @@ class Worker:
 
     def _boot(self) -> None:
         self.policy = Policy(self.settings, slots=self.slots, now=self.host.now)
-        self.interactive, self.batch = (
-            Lane(self, [self._queues[kind]], kind, tenants=self._tenants) for kind in KINDS
+        self._lanes = self.interactive, self.batch = (
+            Lane(self, [self._queues[INTERACTIVE]], INTERACTIVE, tenants=self._tenants),
+            Lane(self, [self._queues[BATCH]], BATCH, tenants=self._tenants),
         )
         self.running: dict[Task, Turn | None] = {}
-        self.yieldable = self.others_free = 0
+        self.yieldable = self.others_free = self._spare = 0
+        self.others_may_take = False
+        self._granted: Credits | None = None
+        self._asking = False
         store = self.host.store
         self.places = None if store is None else Places(store, self.name, self.life)
         self.asking = None if self._yields is None else Asking(self, self._yields)
@@ -101,15 +111,18 @@ class Worker:
         now = self.host.now
         interactive, batch = self.interactive, self.batch
         if self.places is not None:
-            self._take_places(self.places)
+            self._take_places(self.places, now)
         if (interactive.held or batch.held) and len(self.running) < self.slots:
             self._dispatch(now)
-        interactive.credit, batch.credit = self.policy.credits(now)
-        interactive.credit += self.yieldable
-        for lane in (interactive, batch):
+        credits = self.policy.credits(now)
+        if credits is not self._granted or self.yieldable != self._spare:
+            self._grant(credits, now)
+        for lane in self._lanes:
             if lane.credit > len(lane.held):
-                if not lane.under_way or self._pushes:
+                if self._pushes or lane.aside:
                     self._pull(lane)
+                elif not lane.under_way:
+                    self.host.fetch(lane)
             elif lane.parked:
                 self.host.withdraw(lane)
         if self.asking is not None:
@@ -119,29 +132,66 @@ class Worker:
         interactive, batch, policy = self.interactive, self.batch, self.policy
         running, slots = self.running, self.slots
         while len(running) < slots:
-            batch_held = len(batch.held)
-            if batch_held and interactive.under_way and policy.leans:
-                batch_held = 0
-            empty = not batch_held or self._is_empty(interactive)
-            kind = policy.pick(len(interactive.held), batch_held, now, empty)
+            held, batch_held = len(interactive.held), len(batch.held)
+            if not held and not batch_held:
+                return
+            empty = not batch_held or (
+                not held and (self._is_blocked(interactive) or self._is_empty(interactive))
+            )
+            kind = policy.pick(held, batch_held, now, empty)
             if kind is None:
+                if not empty:
+                    self._ask_first(now)
                 return
             lane = batch if kind == BATCH else interactive
+            if len(lane.held) >= lane.credit:  # there was no room
+                lane.asked_at = now
             task = lane.held.popleft()
             turns = lane.turns
             running[task] = None if turns is None else turns.start(task.tenant, now)
             policy.start(kind, now, now - task.received)
             self.host.run_task(self, task)
 
+    def _grant(self, credits: Credits, now: float) -> None:
+        """Let the lanes hold so many; the broker is asked anew where there was no room."""
+        self._granted, self._spare = credits, self.yieldable
+        allowed = credits.interactive + self.yieldable, credits.batch
+        for lane, credit in zip(self._lanes, allowed, strict=True):
+            if credit != lane.credit:
+                if len(lane.held) >= lane.credit:
+                    lane.asked_at = now
+                lane.credit = credit
+
+    def _ask_first(self, now: float) -> None:
+        """Look again when the interactive lane has had time to answer."""
+        if not self._asking:
+            self._asking = True
+            silence = max(self._silence_left(self.interactive), self._silence)
+            self.host.at(now + silence, self._asked)
+
+    def _asked(self, _: object) -> None:
+        self._asking = False
+        self.advance()
+
     def receive(self, lane: Lane, task: Task) -> None:
         """A fetch was answered."""
-        task.received = self.host.now
+        task.received = lane.asked_at = self.host.now
+        if self.others_may_take and self._is_beyond_room(lane):
+            self.host.give_back([task])
+            return
         if task.uses and self.places is not None:
             self.places.want(task)
             lane.aside += 1
         else:
             lane.held.append(task)
         self.advance()
+
+    def _is_beyond_room(self, lane: Lane) -> bool:
+        """Whether a fetch has outlived the credit it was sent for: another worker may have a slot.
+
+        A little is kept, as it is for a slot that frees soon.
+        """
+        return lane.credit + lane.credit // 2 <= len(lane.held)
 
     def finish(self, task: Task) -> None:
         """A task's slot is free again."""
@@ -176,7 +226,7 @@ class Worker:
             others_free = self.others_free > 0
             self.yieldable = 0 if others_free else self.asking.tick(now)
         self.advance()
-        for lane in (self.interactive, self.batch):
+        for lane in self._lanes:
             if len(lane.held):
                 self._give_back(lane)
 
@@ -194,6 +244,7 @@ class Worker:
             mine = self.policy.running
             others = view.running_interactive + view.running_batch - mine
             self.others_free = max(view.slots - self.slots - others, 0)
+            self.others_may_take = view.workers > 1
         self.policy.see_fleet(view, self.host.now)
 
     def lose_sight(self, cut_off: bool) -> None:
@@ -204,27 +255,25 @@ class Worker:
         """This worker's word to the others."""
         return self.policy.member(self.name)
 
-    def asks_first(self) -> bool:
-        """Whether batch waits here, and may wait for the broker to say that nothing comes first."""
-        batch = self.batch
-        return batch.under_way > batch.parked or len(batch.held) > 0
-
     def mode_changes(self) -> int:
         """How often its gate has shut or opened."""
         return sum(self.policy.view(self.host.now).mode_changes.values())
 
-    def _take_places(self, places: Places) -> None:
-        """Ask for what is used by as many tasks as could have a slot."""
-        held = len(self.interactive.held) + len(self.batch.held)
-        free = max(self.slots - len(self.running) - held, 0)
-        for task in places.ask(dict.fromkeys(KINDS, free)):
+    def _take_places(self, places: Places, now: float) -> None:
+        """Ask for what is used by as many tasks as a lane may hold: others can't start yet."""
+        credits = self.policy.credits(now)
+        room: dict[Kind, int] = {
+            INTERACTIVE: max(credits.interactive - len(self.interactive.held), 0),
+            BATCH: max(credits.batch - len(self.batch.held), 0),
+        }
+        for task in places.ask(room):
             lane = self.lane(task.kind)
             lane.aside -= 1
             lane.held.append(task)
 
     def _pull(self, lane: Lane) -> None:
         """Ask for more, unless too many wait here for something that they use."""
-        if lane.aside >= self._most_aside:
+        if self._is_blocked(lane):
             if lane.parked:
                 self.host.withdraw(lane)
             return
@@ -234,7 +283,9 @@ class Worker:
 
     def _give_back(self, lane: Lane) -> None:
         """Return what has been held for long, with credit or without: others may start it."""
-        overdue = lane.overdue(self.host.now - self.host.hold_max_seconds)
+        usual = self.host.hold_max_seconds
+        seconds = hold_seconds(usual, self.others_free, self.policy.fleet_reserve)
+        overdue = lane.overdue(self.host.now - seconds)
         for task in overdue:
             lane.held.remove(task)
             if self.places is not None:
@@ -242,10 +293,19 @@ class Worker:
         if overdue:
             self.host.give_back(overdue)
 
+    def _is_blocked(self, lane: Lane) -> bool:
+        """Whether so many wait for what they use that it looks no further into its queue."""
+        return lane.aside >= self._most_aside
+
     def _is_empty(self, lane: Lane) -> bool:
-        if not lane.parked or len(lane.held) >= lane.credit:
+        if lane.held or not lane.credit or self._is_blocked(lane):
             return False
-        return self.host.now - lane.asked_at >= self.host.round_trip_seconds - 1e-9
+        return self._silence_left(lane) <= 0
+
+    def _silence_left(self, lane: Lane) -> float:
+        """For how much longer the broker must be silent until that means that it has nothing."""
+        needed = max(DOUBT_SECONDS, self._silence) if lane.doubtful else self._silence
+        return needed - (self.host.now - lane.asked_at)
 
     def _load(self) -> Load:
         now = self.host.now
@@ -273,4 +333,7 @@ class Worker:
 
     def _backlog(self, lane: Lane) -> int | None:
         ready = self.host.backlog(lane.kind)
+        lane.doubtful = bool(ready)
+        if self._is_blocked(lane):
+            return len(lane.held)
         return None if ready is None else ready + len(lane.held)

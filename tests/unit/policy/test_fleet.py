@@ -167,7 +167,6 @@ def test_a_newcomer_to_a_fleet_that_knows_its_batch_has_no_cold_start():
 
 def test_beyond_the_reserve_a_worker_leans_on_it():
     policy = one_of(8, 5, load=NO_INTERACTIVE)
-    assert policy.leans
     assert policy.credits(0.0).interactive == 0
     assert policy.credits(0.0).batch == 1
     assert policy.pick(0, 1, 0.0, interactive_empty=False) == BATCH
@@ -185,7 +184,6 @@ def test_beyond_the_reserve_a_worker_leans_on_it():
 )
 def test_it_asks_for_interactive_tasks_itself_when(rank, others_run, load):
     policy = one_of(8, rank, interactive=others_run, load=load)
-    assert not policy.leans
     assert policy.credits(0.0).interactive == 1
 
 

@@ -101,6 +101,12 @@ def test_interactive_stops_at_its_hard_ceiling_and_leaves_the_slots_to_batch():
     assert fill(policy) == [INTERACTIVE] * 3 + [BATCH] * 5
 
 
+def test_batch_asks_nobody_where_interactive_is_at_its_hard_ceiling():
+    """Else the slots that interactive may not have stand idle, as long as any of it waits here."""
+    policy = worker(reserve=0, interactive_max_slots=3)
+    assert fill(policy, empty=False) == [INTERACTIVE] * 3 + [BATCH] * 5
+
+
 def test_the_reserve_counts_only_interactive_tasks_that_may_still_start():
     policy = worker(reserve=4, interactive_max_slots=3, interactive=2)
     assert fill(policy, interactive=0) == [BATCH] * 5

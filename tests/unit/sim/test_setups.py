@@ -170,6 +170,20 @@ def test_a_broker_that_pushes_fills_the_window_at_once():
     assert first[False] == pytest.approx(0.8)
 
 
+def test_a_broker_that_pushes_serves_idle_workers_in_turn():
+    """As RabbitMQ does: else the first of them would hold what the second could run."""
+    burst = Work(constant(1.0), (Arrivals(0, 4, start=1.0),))
+    case = scenario(burst, workers=2, slots=1, pushes=True)
+    assert max(task.wait for task in run(case, PLAIN["fifo"]).tasks) == pytest.approx(1, abs=0.01)
+
+
+def test_batch_has_what_interactive_may_not_have():
+    flood = Work(exponential(0.1), (Arrivals(60),))
+    case = scenario(flood, Work(uniform(0.2, 0.6), backlog=20), slots=8, warmup=5)
+    found = simulate(case, FairSetup(PolicySettings(reserve=0, interactive_max_slots=4)))
+    assert found.utilisation > 0.99
+
+
 def test_batch_that_yields_hands_its_slot_over_at_the_end_of_a_piece():
     interactive = Work(constant(0.05), (Arrivals(0.5, size=4, poisson=False),))
     case = scenario(interactive, Work(constant(10.0), backlog=9), slots=4, warmup=20, duration=40)
