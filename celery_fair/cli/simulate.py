@@ -12,7 +12,7 @@ import click
 from celery.bin.base import CLIContext
 from celery.exceptions import CeleryCommandException
 
-from celery_fair.cli.failing import EX_USAGE, without_app
+from celery_fair.cli.failing import EX_IOERR, EX_USAGE, without_app
 from celery_fair.cli.options import Numbers
 from celery_fair.cli.status import console
 
@@ -75,8 +75,8 @@ def simulate(obj: CLIContext, /, plan: Path | None, **given: Any) -> None:
     policy decides as in a worker, and no broker is asked. docs/simulator.md has the plan's names,
     and how far to trust the figures.
 
-    Exit code: 0; 2 for a plan that can't be simulated; 69 if a package for it is missing; 130 after
-    Ctrl-C.
+    Exit code: 0; 2 for a plan that can't be simulated; 69 if a package for it is missing; 74 if the
+    picture can't be written; 130 after Ctrl-C.
     """
     from celery_fair.cli.simulate_plan import PlanError
 
@@ -96,7 +96,10 @@ def simulate(obj: CLIContext, /, plan: Path | None, **given: Any) -> None:
         from celery_fair.cli.simulate_plot import draw
 
         first = cases[0].scenario
-        draw(outcomes, first.workers * first.slots, first.duration, _head(made, cases), plot)
+        try:
+            draw(outcomes, first.workers * first.slots, first.duration, _head(made, cases), plot)
+        except OSError as error:
+            raise CeleryCommandException(f"--plot: {error}", EX_IOERR) from error
 
 
 def _check_plot(plot: Path | None) -> None:
@@ -115,7 +118,7 @@ def _check_plot(plot: Path | None) -> None:
 
 
 def _plan(file: Path | None, given: Mapping[str, Any]) -> Plan:
-    from celery_fair.cli.simulate_plan import PlanError, make_plan, read_plan
+    from celery_fair.cli.simulate_plan import make_plan, read_plan
 
     values = {} if file is None else read_plan(file)
     for kind in ("interactive", "batch"):
@@ -125,18 +128,28 @@ def _plan(file: Path | None, given: Mapping[str, Any]) -> Plan:
             if (value := given.get(f"{kind}_{name}")) is not None
         }
         if said:
-            before = values.get(kind) or {}
-            if not isinstance(before, dict):
-                raise PlanError([f"{kind}: expected a mapping, got {before!r:.60}"])
-            values[kind] = {**before, **said}
+            values[kind] = {**_said(values, kind, {}), **said}
     for name in ("trace", "workers", "slots", "seconds", "warmup", "broker", "seeds"):
         if given[name] is not None:
             values[name] = given[name]
     if given["plain"]:
-        values["plain"] = [*values.get("plain", ()), *given["plain"]]
+        values["plain"] = [*_said(values, "plain", []), *given["plain"]]
     if given["tries"]:
-        values["settings"] = {**values.get("settings", {"fair": {}}), **_tries(given["tries"])}
+        values["settings"] = {**_said(values, "settings", {"fair": {}}), **_tries(given["tries"])}
     return make_plan(values)
+
+
+def _said(values: Mapping[str, Any], name: str, else_: Any) -> Any:
+    """What the file says under this name, to which options add."""
+    from celery_fair.cli.simulate_plan import PlanError
+
+    found = values.get(name)
+    if found is None:
+        return else_
+    if not isinstance(found, type(else_)):
+        what = "a list" if isinstance(else_, list) else "a mapping"
+        raise PlanError([f"{name}: expected {what}, got {found!r:.60}"])
+    return found
 
 
 def _tries(texts: Sequence[str]) -> dict[str, dict[str, Any]]:

@@ -12,6 +12,10 @@ from celery_fair.errors import SettingsError, did_you_mean
 from celery_fair.sim import PLAIN, constant, empirical, exponential, lognormal, uniform
 from celery_fair.sim.task import Draw
 
+MOST_SECONDS: Final = 1e7
+"""Sixteen weeks: of each of the times that are simulated."""
+MOST_TASKS: Final = 100_000_000
+"""At once: they take 16 bytes each."""
 EXPECTED_RUN: Final = (
     "seconds (2), a span (1.5-2.5), 'exp MEAN', 'lognormal MEDIAN P95', or a list of seconds"
 )
@@ -41,11 +45,12 @@ def _draw(said: Any) -> Draw:
         raise TypeError
     if isinstance(said, list):
         return empirical([_seconds(value) for value in said] or _nothing())
-    if not isinstance(said, str):
+    try:
         return constant(_seconds(said))
+    except ValueError:
+        if not isinstance(said, str):
+            raise
     words = said.replace("-", " ").split() if said[:1].isdigit() else said.split()
-    if len(words) == 1:
-        return constant(_seconds(words[0]))
     if words[:1] == ["exp"] and len(words) == 2:
         return exponential(_seconds(words[1]))
     if words[:1] == ["lognormal"]:
@@ -91,11 +96,19 @@ class KindPlan(_Part):
 
     run: Run = Field(default_factory=lambda: RunTime(1.0))
     rate: float = Field(default=0.0, ge=0, description="arrivals a second, from 0")
-    burst: int = Field(default=1, ge=1, description="tasks at each arrival, from 1")
+    burst: int = Field(
+        default=1, ge=1, le=MOST_TASKS, description=f"tasks at each arrival, from 1 to {MOST_TASKS}"
+    )
     gaps: Literal["random", "fixed"] = "random"
-    at_start: int = Field(default=0, ge=0, description="tasks that are there at once, from 0")
-    backlog: int = Field(default=0, ge=0, description="tasks that always wait, from 0")
-    tenants: dict[str, float] = Field(default_factory=dict, description="rates by tenant")
+    at_start: int = Field(
+        default=0, ge=0, le=MOST_TASKS, description=f"tasks there at once, from 0 to {MOST_TASKS}"
+    )
+    backlog: int = Field(
+        default=0, ge=0, le=MOST_TASKS, description=f"tasks that always wait, 0 to {MOST_TASKS}"
+    )
+    tenants: dict[str, Annotated[float, Field(ge=0)]] = Field(
+        default_factory=dict, description="rates by tenant, each from 0"
+    )
     uses: list[str] = Field(default_factory=list, description="names of resources")
     yields_every: float = Field(default=0.0, ge=0, description="seconds, 0 for never")
 
@@ -105,11 +118,19 @@ class Plan(_Part):
 
     workers: int = Field(default=1, ge=1, le=10_000, description="a number from 1 to 10000")
     slots: int = Field(default=8, ge=1, le=10_000, description="a number from 1 to 10000")
-    seconds: float = Field(default=600.0, gt=0, description="seconds above 0")
-    warmup: float = Field(default=60.0, ge=0, description="seconds from 0")
-    grace: float = Field(default=30.0, ge=0, description="seconds from 0")
+    seconds: float = Field(
+        default=600.0, gt=0, le=MOST_SECONDS, description=f"seconds above 0, up to {MOST_SECONDS:g}"
+    )
+    warmup: float = Field(
+        default=60.0, ge=0, le=MOST_SECONDS, description=f"seconds from 0 to {MOST_SECONDS:g}"
+    )
+    grace: float = Field(
+        default=30.0, ge=0, le=MOST_SECONDS, description=f"seconds from 0 to {MOST_SECONDS:g}"
+    )
     broker: Literal["redis", "rabbitmq"] = "redis"
-    round_trip: float = Field(default=0.001, gt=0, lt=60, description="seconds above 0")
+    round_trip: float = Field(
+        default=0.001, ge=1e-6, lt=60, description="seconds from 0.000001, below 60"
+    )
     start_seconds: float = Field(default=0.002, ge=0, lt=60, description="seconds from 0")
     prefetch: int = Field(default=4, ge=0, description="worker_prefetch_multiplier, from 0")
     interactive: KindPlan = Field(default_factory=KindPlan)
@@ -127,7 +148,7 @@ def read_plan(path: Path) -> dict[str, Any]:
 
     try:
         found = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError, OSError) as error:
         said = " ".join(str(error).split())
         raise PlanError([f"{path}: expected YAML, got what is none: {said}"]) from error
     if found is None:
@@ -157,6 +178,9 @@ def _more_problems(plan: Plan) -> Iterator[str]:
             yield f"plain: there is no set-up {name!r}{_or_all(name, PLAIN)}"
         elif plan.slots < 2 and PLAIN[name].batch_part is not None:
             yield f"plain: {name} divides the slots of a worker, expected slots above 1, got 1"
+    for name in plan.settings:
+        if not name.strip() or not name.isprintable():
+            yield f"settings: expected names that can be printed, got {name!r:.60}"
     both = set(plan.plain) & set(plan.settings)
     for name in sorted(both):
         yield f"settings.{name}: expected a name that no plain set-up has, got one; take another"

@@ -42,8 +42,9 @@ def draw(outcomes: Sequence[Outcome], slots: int, seconds: float, head: str, pat
     axes = below.subplots(rows, 1, sharex=True, squeeze=False)
     for one, (axis,) in zip(outcomes, axes, strict=True):
         _over_time(axis, one, slots, seconds)
+    axes[0][0].legend(loc="lower right", fontsize=7)
     axes[-1][0].set_xlabel("s")
-    figure.suptitle(head, fontsize=10)
+    figure.suptitle(_literal(head), fontsize=10)
     figure.savefig(path, dpi=110)
     plot.close(figure)
 
@@ -52,17 +53,22 @@ def _bars(axis: Any, outcomes: Sequence[Outcome], bands: Sequence[Band], kind: s
     values = [0.0 if math.isnan(band.mean) else band.mean for band in bands]
     errors = [0.0 if math.isnan(band.spread) else band.spread for band in bands]
     axis.barh(range(len(bands)), values, xerr=errors, color=COLOURS[kind], capsize=3)
-    axis.set_yticks(range(len(bands)), [one.name for one in outcomes])
+    axis.set_yticks(range(len(bands)), [_literal(one.name) for one in outcomes])
     axis.spines[["top", "right"]].set_visible(False)
 
 
 def _over_time(axis: Any, one: Outcome, slots: int, seconds: float) -> None:
-    parts = [one.busy[kind] for kind in KINDS]
-    width = seconds / len(parts[0])
-    times = [(index + 0.5) * width for index in range(len(parts[0]))]
+    parts = [[*one.busy[kind], one.busy[kind][-1]] for kind in KINDS]  # each step has two ends
+    steps = len(parts[0]) - 1
+    times = [seconds * index / steps for index in range(steps + 1)]
     colours = [COLOURS[kind] for kind in KINDS]
-    axis.stackplot(times, *parts, colors=colours, labels=KINDS, step="mid")
+    axis.stackplot(times, *parts, colors=colours, labels=KINDS, step="post")
+    axis.set_xlim(0, seconds)
     axis.set_ylim(0, slots)
-    axis.set_title(f"{one.name}: slots in use", fontsize=9)
-    axis.legend(loc="lower right", fontsize=7)
+    axis.set_title(f"{_literal(one.name)}: slots in use", fontsize=9)
     axis.spines[["top", "right"]].set_visible(False)
+
+
+def _literal(text: str) -> str:
+    """Names as they are: what stands between two dollars would be set as a formula."""
+    return text.replace("$", r"\$")

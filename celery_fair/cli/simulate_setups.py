@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from celery_fair.cli.simulate_plan import KindPlan, Plan, PlanError, settings_problems
+from celery_fair.cli.simulate_plan import (
+    MOST_SECONDS,
+    KindPlan,
+    Plan,
+    PlanError,
+    settings_problems,
+)
 from celery_fair.errors import SettingsError
 from celery_fair.policy import BATCH, KINDS, Kind, PolicySettings
 from celery_fair.policy.tenant_rules import TenantRules
@@ -25,7 +30,7 @@ SIMULATED: Final = frozenset(PolicySettings.__dataclass_fields__) & set(
 ) | {
     "sensor_interval_seconds", "hold_max_seconds", "yield_min_seconds", "yield_max_overhead",
     "interactive_shards", "batch_shards", "tenant_weights", "tenant_max_running", "resources",
-    "interactive_max_running", "batch_max_running",
+    "interactive_max_running", "batch_max_running", "tenant_turns", "waiting_room",
 }  # fmt: skip
 """The settings that a simulation acts on; any other is refused, as it would change nothing."""
 
@@ -72,7 +77,9 @@ def _fair(
         hold_max_seconds=settings.hold_max_seconds,
         shards=max(settings.interactive_shards, settings.batch_shards),
         resources=tuple(rules_of(settings).values()),
-        tenants=_tenants(settings),
+        tenants=_tenants(settings) or base.tenants,
+        tenant_turns=settings.tenant_turns,
+        waiting_room=settings.waiting_room,
         yields=YieldRules(settings.yield_min_seconds, settings.yield_max_overhead),
     )
     said = ", ".join(f"{key}={value}" for key, value in values.items())
@@ -109,12 +116,19 @@ def _scenario(plan: Plan) -> Scenario:
 def _recorded(plan: Plan, scenario: Scenario) -> Scenario:
     """Look through the whole trace once: a bad line is told before anything is simulated."""
     assert plan.trace is not None
+    last, have_tenants = None, False
     try:
-        last = next(iter(deque(read_trace(plan.trace), maxlen=1)), None)
-    except (TraceError, OSError, EOFError) as error:
+        for last in read_trace(plan.trace):
+            have_tenants = have_tenants or last.tenant is not None
+    except (TraceError, OSError) as error:
         raise PlanError([str(error)]) from error
     if last is None:
         raise PlanError([f"{plan.trace}: expected arrivals, got an empty file"])
+    if last.at > MOST_SECONDS:
+        raise PlanError(
+            [f"{plan.trace}: expected {MOST_SECONDS:g} s at most, got {last.at:g} from the first "
+             "line to the last"]
+        )  # fmt: skip
     warmup = plan.warmup if "warmup" in plan.model_fields_set else 0.0
     seconds = plan.seconds if "seconds" in plan.model_fields_set else last.at - warmup + 1e-3
     if seconds <= 0:
@@ -122,7 +136,8 @@ def _recorded(plan: Plan, scenario: Scenario) -> Scenario:
             [f"warmup: expected less than the {last.at:g} s of the trace, got {warmup:g}"]
         )
     trace = partial(read_trace, plan.trace)
-    return replace(scenario, warmup=warmup, duration=seconds, trace=trace)
+    tenants = TenantRules() if have_tenants else None
+    return replace(scenario, warmup=warmup, duration=seconds, trace=trace, tenants=tenants)
 
 
 def _work(kind: Kind, part: KindPlan) -> Work:

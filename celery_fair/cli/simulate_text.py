@@ -67,7 +67,7 @@ def _table(outcomes: Sequence[Outcome], *, is_wide: bool) -> Table:
     for one in outcomes:
         interactive, batch = one.of[INTERACTIVE], one.of[BATCH]
         table.add_row(
-            one.name,
+            Text(one.name),
             _seconds(interactive.pooled["p50"]),
             _wait(interactive.pooled["p95"], interactive.waits["p95"]),
             *((_seconds(interactive.pooled["max"]),) if is_wide else ()),

@@ -96,12 +96,37 @@ def test_a_recorded_day_is_replayed(invoke, tmp_path):
     assert "line 1: expected a JSON object, got 'nothing'" in result.stderr
 
 
+def test_tenants_of_a_recorded_day_take_turns_unless_that_is_off(invoke, tmp_path):
+    day = tmp_path / "day.jsonl"
+    big = [Arrival(0.0, "batch", 1.0, tenant="big")] * 60
+    small = [Arrival(1.0, "batch", 1.0, tenant="small")] * 2
+    day.write_text("".join(map(write_line, big + small)))
+    tries = "batch_shards=8", "batch_shards=8,tenant_turns=false"
+    result = invoke("--trace", day, "--slots", 4, "--seeds", 1, "--json",
+                    *(part for one in tries for part in ("--try", one)))  # fmt: skip
+    assert result.exit_code == 0, result.output
+    outcomes = json.loads(result.stdout)["outcomes"]
+    waits = [one["of"]["batch"]["tenants"]["small"]["max"] for one in outcomes]
+    assert waits[1] < 5
+    assert min(waits[0], waits[2]) > 10
+
+
 @pytest.mark.parametrize("suffix", ["png", "svg"])
 def test_a_picture_is_written(invoke, tmp_path, suffix):
     pytest.importorskip("matplotlib")
     picture = tmp_path / f"picture.{suffix}"
     assert invoke(*LOAD, *SHORT, "--plot", picture).exit_code == 0
     assert picture.stat().st_size > 5000
+
+
+def test_names_are_neither_markup_nor_formulas(invoke, tmp_path):
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("yaml")
+    plan = tmp_path / "plan.yaml"
+    plan.write_text("settings: {'[/b]': {}, '$\\x$': {}}\nseconds: 5\nbatch: {rate: 1}\n")
+    result = invoke(plan, "--plot", tmp_path / "x.svg")
+    assert result.exit_code == 0, result.output
+    assert "[/b]" in result.stdout
 
 
 def test_without_matplotlib_it_is_said_before_anything_runs(invoke, tmp_path, monkeypatch):
@@ -146,6 +171,11 @@ def test_what_it_cant_simulate_is_refused_by_name(invoke, arguments, said):
         ({"interactive": {"backlog": 3}}, "interactive.backlog: expected 0"),
         ({"settings": {"fifo": {}}, "plain": ["fifo"], "batch": {"rate": 1}}, "settings.fifo"),
         ({"settings": {}, "batch": {"rate": 1}}, "expected at least one, or a plain set-up"),
+        ({"settings": {"\x1b[2J": {}}, "batch": {"rate": 1}}, "names that can be printed"),
+        ({"seconds": 1e9}, "seconds: expected seconds above 0, up to 1e+07"),
+        ({"batch": {"at_start": 10**12}}, "batch.at_start: expected tasks there at once, from 0"),
+        ({"batch": {"tenants": {"a": -1}}}, "expected rates by tenant, each from 0, got -1"),
+        ({"round_trip": 1e-300}, "round_trip: expected seconds from 0.000001"),
     ],
 )
 def test_a_typo_in_a_plan_is_told_with_what_was_expected(values, said):
@@ -155,7 +185,7 @@ def test_a_typo_in_a_plan_is_told_with_what_was_expected(values, said):
 
 
 @pytest.mark.parametrize(
-    "said", [2, 0.5, "2", "1.5-2.5", "exp 3", "lognormal 0.2 3", [1, 2.5]], ids=str
+    "said", [2, 0.5, "2", "1e-3", "1.5-2.5", "exp 3", "lognormal 0.2 3", [1, 2.5]], ids=str
 )
 def test_run_times_have_several_ways_to_be_said(said):
     assert RunTime(said).said == said
@@ -172,8 +202,14 @@ def test_a_run_time_that_is_none_is_refused(said):
 def test_a_file_that_is_no_plan_is_refused(invoke, tmp_path):
     pytest.importorskip("yaml")
     plan = tmp_path / "plan.yaml"
-    for text, said in (("- 1\n", "expected a mapping of names"), ("{a: [", "expected YAML, got")):
+    for text, said in (
+        ("- 1\n", "expected a mapping of names"),
+        ("{a: [", "expected YAML, got"),
+        ("[" * 5000, "expected YAML, got"),
+        ("settings: [a]\n", "settings: expected a mapping, got ['a']"),
+        ("plain: fifo\nsettings:\n", "plain: expected a list, got 'fifo'"),
+    ):
         plan.write_text(text)
-        result = invoke(plan)
+        result = invoke(plan, "--plain", "strict", "--try", "reserve=2")
         assert result.exit_code == 2
         assert said in result.stderr
