@@ -119,10 +119,8 @@ class Worker:
             self._grant(credits, now)
         for lane in self._lanes:
             if lane.credit > len(lane.held):
-                if self._pushes or lane.aside:
+                if not lane.under_way or self._pushes:
                     self._pull(lane)
-                elif not lane.under_way:
-                    self.host.fetch(lane)
             elif lane.parked:
                 self.host.withdraw(lane)
         if self.asking is not None:
