@@ -34,12 +34,12 @@ lint: $(VENV)/.has-test
 unit: $(VENV)/.has-test tools
 	$(PYTEST) -n logical tests/unit
 
-# Four files at a time, since they mostly wait, the longest first. Each process has servers of its
+# Three files at a time, since they mostly wait, the longest first. Each process has servers of its
 # own. Compiled before: where PYTHONDONTWRITEBYTECODE is set, each worker that they start would do
 # it for itself.
 integration: $(VENV)/.has-test servers tools
 	$(RUN) compileall -q celery_fair tests example_project
-	$(PYTEST) -n 4 --dist loadfile --no-loadscope-reorder $(wildcard tests/integration tests/acceptance)
+	$(PYTEST) -n 3 --dist loadfile --no-loadscope-reorder $(wildcard tests/integration tests/acceptance)
 
 # Beside each other, since both mostly wait; what the oldest versions had to say comes at the end.
 .PHONY: together
