@@ -269,15 +269,15 @@ NOTHING = ("celery_fair_dropped_total", "celery_fair_exporter_workers_lost_total
 
 def test_every_panel_of_the_dashboard_has_data(start_worker, start_prometheus, app, journal):
     port = free_port()
-    # Both kinds wait for two slots: the gate protects, batch is owed its share, tasks fail; and
-    # batch waits for the one place of a resource too.
+    # Both kinds wait for three slots: the gate protects, batch is owed its share, tasks fail; and
+    # of the two slots that batch may have, one waits for the one place of a resource.
     resources = {"model": {"max_running": 1, "requests_per_minute": 6e4, "tokens_per_minute": 6e4}}
     shared = {
         "CELERY_FAIR__RESOURCES": json.dumps(resources),
         "CELERY_FAIR__USES": json.dumps({"b.sleep": "model"}),
         "CELERY_FAIR__LOAD_PROBE": "tests.apps.mixed:calm",
     }
-    start_worker(APP, pool="threads", concurrency=2, env=served_at(port, **shared))
+    start_worker(APP, pool="threads", concurrency=3, env=served_at(port, **shared))
     prometheus = start_prometheus(port)
     app.send_task("i.sleep", kwargs={"no_such": 1})  # fails
     app.tasks["b.sleep"].delay("first")

@@ -59,6 +59,7 @@ def test_what_is_held_goes_back_before_the_visibility_timeout(site, naive, full)
         site.send("b.late", label)
     if naive:
         others = len(labels) - HELD  # which wait there in any case
+        wait_until(lambda: site.ready("celery.batch") == others, "the rest to be held")
         wait_until(
             lambda: site.ready("celery.batch") > others, "second copies", timeout=LONG_SECONDS
         )

@@ -180,6 +180,17 @@ def test_a_copy_that_is_older_than_what_a_worker_has_seen_is_noticed_without_a_r
     assert shorts(store.turn("a", [ONE], [], [])) == {"1": Short.STARTING}
 
 
+def fails_over(sentinel: redis.Redis) -> bool:
+    """Whether a failover has begun; a replica is not fit for one until Sentinel has heard of it."""
+    try:
+        sentinel.execute_command("SENTINEL", "FAILOVER", MASTER)
+    except redis.ResponseError as error:
+        if not str(error).startswith("NOGOODSLAVE"):
+            raise
+        return False
+    return True
+
+
 def test_a_master_that_sentinel_has_replaced_is_left_while_it_still_serves(
     make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -197,7 +208,7 @@ def test_a_master_that_sentinel_has_replaced_is_left_while_it_still_serves(
         store = make(sentinel.url, options={"master_name": MASTER})
         store.turn("a", [], [ONE], [])
         with redis.Redis(port=sentinel.port) as client:
-            client.execute_command("SENTINEL", "FAILOVER", MASTER)
+            wait_until(lambda: fails_over(client), "a failover to begin")
         wait_until(lambda: sentinel.state()["port"] != old.port, "another master")
         assert store.turn("a", [TWO], [ONE], []).waits["2"].short == Short.STARTING
         with servers[1].client() as new, old.client() as client:
