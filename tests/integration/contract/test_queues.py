@@ -97,13 +97,12 @@ def test_a_batch_queue_added_at_run_time_goes_to_the_batch_lane(
     assert ask(app, worker.hostname)["kinds"]["batch"]["queues"] == ["imports"]
 
     app.control.cancel_consumer("imports", destination=[worker.hostname], reply=True, timeout=5)
-    ask(app, worker.hostname)  # it is done a turn of the loop after it is answered
+    wait_until(  # it is done after it is answered, and its front goes a moment later
+        lambda: ask(app, worker.hostname)["kinds"]["batch"]["queues"] == [], "no batch queue"
+    )
     publish(app, "b.sleep", ["cancelled"], queue="imports")
     publish(app, "i.sleep", ["after"])
     journal.wait_finished("after")
-    wait_until(  # its front goes a moment later
-        lambda: ask(app, worker.hostname)["kinds"]["batch"]["queues"] == [], "no batch queue"
-    )
     assert "cancelled" not in journal.started()
     app.close()
 
