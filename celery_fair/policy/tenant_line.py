@@ -64,15 +64,22 @@ class Line:
         """Enter it, for the first time."""
         account.line = self
         self.size += 1
-        self.move(account)
+        account.entry = entry = next(_numbers)  # as `move`, on the path of every message
+        heap = self._heap
+        heappush(heap, (account.time, entry, account))
+        if len(heap) > 2 * self.size + SLACK:
+            self._tidy()
 
     def move(self, account: Account) -> None:
         """Enter it anew: its time has shrunk."""
         account.entry = next(_numbers)
         heappush(self._heap, (account.time, account.entry, account))
         if len(self._heap) > 2 * self.size + SLACK:
-            self._heap = [entry for entry in self._heap if entry[1] == entry[2].entry]
-            heapify(self._heap)
+            self._tidy()
+
+    def _tidy(self) -> None:
+        self._heap = [entry for entry in self._heap if entry[1] == entry[2].entry]
+        heapify(self._heap)
 
     def drop(self, account: Account) -> None:
         """It waits here no longer."""

@@ -15,6 +15,7 @@ was taken for one: `FIRST_ESTIMATE_SECONDS`).
 from __future__ import annotations
 
 import math
+from collections import OrderedDict
 from collections.abc import Collection
 from typing import Final, NamedTuple
 
@@ -56,11 +57,9 @@ class Turn:
     """What one running task has been charged so far; ended exactly once."""
 
     __slots__ = ("account", "charged_seconds", "started_at")
-
-    def __init__(self, account: Account, charged_seconds: float, started_at: float) -> None:
-        self.account = account
-        self.charged_seconds = charged_seconds
-        self.started_at = started_at
+    account: Account
+    charged_seconds: float
+    started_at: float
 
 
 class Turns:
@@ -78,11 +77,13 @@ class Turns:
         self._stretch = ALONE
         self._remembered = remembered
         self._accounts: dict[Tenant, Account] = {}
-        self._idle: dict[Tenant, Account] = {}
-        """Those who neither wait nor run, the longest idle first."""
-        self._line, self._capped, self._barred = Line(), Line(), Line()
+        self._idle: OrderedDict[Tenant, Account] = OrderedDict()
+        """Those who have rested, the longest ago first; of them some are back by now."""
+        self._line, self._capped = Line(), Line()
+        self._barred = 0
+        """So many wait, and have nothing that may start."""
         self._weight = 0.0
-        """Of those who wait."""
+        """Of those in line."""
         self._latest = 0.0
         self._ticked_at = -math.inf
         self._mean_seconds = 0.0
@@ -92,31 +93,46 @@ class Turns:
 
     def join(self, tenant: Tenant) -> None:
         """Something of a tenant waits. Nobody saves up for later: its time is now, or after it."""
-        account = self._account(tenant)
-        if account.line in (None, self._barred):
+        account = self._accounts.get(tenant) or self._open(tenant)
+        if account.line is not None:
+            return
+        begin = self._now()
+        if account.is_barred:
+            self._barred -= 1
+            begin -= self._run(account)
+        if account.time < begin:
+            account.time = begin
+        self._weight += account.weight
+        if account.part is None:
+            self._line.put(account)
+        else:
             account.joined_at = self._ticked_at
-            self._enter(account, self._capped if account.is_capped else self._line)
+            (self._capped if account.is_capped else self._line).put(account)
 
     def leave(self, tenant: Tenant) -> None:
         """Nothing of a tenant waits any more."""
         account = self._accounts.get(tenant)
-        if account is None or account.line in (None, self._barred):
+        if account is None or account.line is None:
             return
+        account.line.drop(account)
+        in_line = self._line.size or self._capped.size
+        self._weight = self._weight - account.weight if in_line else 0.0  # no crumbs are left
         if account.is_barred:
-            self._put_into(self._barred, account)
-        else:
-            self._go(account)
+            self._barred += 1
+        elif not account.running and tenant not in self._idle:
+            self._rest(account)
 
     def bar(self, tenant: Tenant) -> None:
         """Something of a tenant waits that may not start yet, as for a place at a resource.
 
-        It is among those who wait, and whoever comes later begins where it is; but `next` is one of
-        whom something may start.
+        It is among those who wait, and is in nobody's way: `next` is one of whom something may
+        start. Once that is so of it, it begins a run before whoever comes then. Not where it was
+        when it was barred: it would save up what it couldn't use, and have all slots for as long.
         """
-        account = self._account(tenant)
-        account.is_barred = True
-        if account.line is None:
-            self._enter(account, self._barred)
+        account = self._accounts.get(tenant) or self._open(tenant)
+        if not account.is_barred:
+            account.is_barred = True
+            self._barred += account.line is None
 
     def unbar(self, tenant: Tenant) -> None:
         """Nothing of a tenant waits so any more."""
@@ -124,26 +140,15 @@ class Turns:
         if account is None or not account.is_barred:
             return
         account.is_barred = False
-        if account.line is self._barred:
-            self._go(account)
-
-    def _enter(self, account: Account, line: Line) -> None:
         if account.line is None:
-            is_barred = line is self._barred
-            account.time = max(account.time, self._now_barred() if is_barred else self._now())
-            self._weight += account.weight
-        self._put_into(line, account)
-
-    def _go(self, account: Account) -> None:
-        if account.line is not None:
-            account.line.drop(account)
-        self._weight = self._weight - account.weight if self.waiting else 0.0
-        self._rest(account)
+            self._barred -= 1
+            if not account.running:
+                self._rest(account)
 
     @property
     def waiting(self) -> int:
         """How many tenants have tasks waiting here."""
-        return self._line.size + self._capped.size + self._barred.size
+        return self._line.size + self._capped.size + self._barred
 
     def next(self) -> Tenant:
         """The tenant whose turn it is, of those who wait: there must be one."""
@@ -157,7 +162,7 @@ class Turns:
     def start(self, tenant: Tenant, now: float) -> Turn:
         """A task of a tenant starts; it is charged what the last ones have taken."""
         # On the path of every message: written out here, and in `end`, what others call.
-        account = self._account(tenant)
+        account = self._accounts.get(tenant) or self._open(tenant)
         seconds = account.mean_seconds or self._mean_seconds or FIRST_ESTIMATE_SECONDS
         own, begin, line = account.weight, account.time, account.line
         end = begin + seconds / own
@@ -166,10 +171,12 @@ class Turns:
         time = self.time + seconds / (self._weight if line is not None else self._weight + own)
         self.time = end if time > end else begin if time < begin else time
         account.running += 1
-        account.is_excused, account.joined_at = False, self._ticked_at
-        if account.part is not None and line is self._line and account.is_capped:
-            self._put_into(self._capped, account)
-        turn = Turn(account, seconds, now)
+        if account.part is not None:
+            account.is_excused, account.joined_at = False, self._ticked_at
+            if line is self._line and account.is_capped:
+                self._put_into(self._capped, account)
+        turn = Turn()
+        turn.account, turn.charged_seconds, turn.started_at = account, seconds, now
         self._running[turn] = None
         account.time = end
         if end > self._latest:
@@ -184,14 +191,25 @@ class Turns:
             run_seconds = 0.0
         account = turn.account
         account.running -= 1
-        self._charge(account, run_seconds - turn.charged_seconds)
-        if account.line is self._capped and not account.is_capped:
-            self._put_into(self._line, account)
+        seconds, line = run_seconds - turn.charged_seconds, account.line
+        account.time = time = account.time + seconds / account.weight
+        if time > self._latest:
+            self._latest = time
         own, mean = account.mean_seconds, self._mean_seconds
         account.mean_seconds = own + NEWEST * (run_seconds - own) if own else run_seconds
         self._mean_seconds = mean + NEWEST * (run_seconds - mean) if mean else run_seconds
-        if account.line is None and not account.running:
-            self._rest(account)
+        if line is None:
+            if account.running or account.is_barred:
+                return
+            tenant, idle = account.tenant, self._idle
+            if tenant in idle:
+                idle.move_to_end(tenant)
+            else:
+                self._rest(account)
+        elif line is self._capped and not account.is_capped:
+            self._put_into(self._line, account)
+        elif seconds < 0.0:
+            line.move(account)
 
     def tick(self, now: float, *, nobody_waits: bool = False) -> None:
         """Charge for what runs on; a few times a second.
@@ -200,10 +218,11 @@ class Turns:
         nobody's way, and nobody is to pay for it later.
         """
         for turn in self._running:
-            over = now - turn.started_at - turn.charged_seconds
+            over, account = now - turn.started_at - turn.charged_seconds, turn.account
             if over > 0:
                 turn.charged_seconds += over
-                self._charge(turn.account, over)
+                account.time += over / account.weight
+                self._latest = max(self._latest, account.time)
         self._ticked_at = now
         for account in [one for one in self._capped if self._is_overlooked(one)]:
             account.is_excused = True
@@ -222,11 +241,12 @@ class Turns:
             if account.line is not None:
                 self._weight -= account.weight
             account.weight = rules.weight(account.tenant)
+            if account.part is None:
+                account.joined_at = self._ticked_at
             account.part = rules.part(account.tenant, stretch)
             if account.line is not None:
                 self._weight += account.weight
-                if account.line is not self._barred:
-                    self._put_into(self._capped if account.is_capped else self._line, account)
+                self._put_into(self._capped if account.is_capped else self._line, account)
 
     # What is known.
 
@@ -243,7 +263,7 @@ class Turns:
     def order_of(self, tenant: Tenant) -> tuple[bool, float]:
         """The same with caps: sorted by it, tenants are in the order in which they are next."""
         account = self._accounts.get(tenant)
-        capped = (account or self._open(tenant)).is_capped
+        capped = (account or self._new(tenant)).is_capped
         return capped, self.time_of(tenant)
 
     def place_of(self, tenant: Tenant, before: int) -> tuple[bool, float]:
@@ -252,7 +272,7 @@ class Turns:
         account = self._accounts.get(tenant)
         if account is None:
             return capped, time
-        return capped, time + before * self._estimate(account) / account.weight
+        return capped, time + before * self._run(account)
 
     def standing(self, tenant: Tenant) -> Standing | None:
         """What stands before a tenant that waits; ``None`` if it is its turn."""
@@ -278,38 +298,25 @@ class Turns:
         nearer: a worker holds few messages, and whoever is alone in that moment isn't so at the
         broker.
         """
-        return self._near(self._line.first())
-
-    def _now_barred(self) -> float:
-        """The same for one who may not start yet: no further from those who wait so, either.
-
-        Only for such: one for whom there is no place for an hour would else have whoever comes for
-        nothing but a slot begin an hour before all others.
-        """
-        first, barred = self._line.first(), self._barred.first()
-        if first is None or (barred is not None and barred.time < first.time):
-            first = barred
-        return self._near(first)
-
-    def _near(self, first: Account | None) -> float:
+        time, first = self.time, self._line.first()
         if first is None:
-            return self.time
-        run = self._estimate(first) / first.weight
-        return max(first.time - run, min(self.time, first.time + run))
+            return time
+        # As `_run`: on the path of every message of a tenant that has nothing else here.
+        seconds = first.mean_seconds or self._mean_seconds or FIRST_ESTIMATE_SECONDS
+        ahead, run = time - first.time, seconds / first.weight
+        return time if -run <= ahead <= run else first.time + (run if ahead > 0.0 else -run)
 
-    def _estimate(self, account: Account) -> float:
-        return account.mean_seconds or self._mean_seconds or FIRST_ESTIMATE_SECONDS
-
-    def _account(self, tenant: Tenant) -> Account:
-        account = self._accounts.get(tenant)
-        if account is None:
-            account = self._open(tenant)
-            self._accounts[tenant] = account
-        elif self._idle:
-            self._idle.pop(tenant, None)
-        return account
+    def _run(self, account: Account) -> float:
+        """By how much a tenant's time goes on with one task."""
+        return (
+            account.mean_seconds or self._mean_seconds or FIRST_ESTIMATE_SECONDS
+        ) / account.weight
 
     def _open(self, tenant: Tenant) -> Account:
+        account = self._accounts[tenant] = self._new(tenant)
+        return account
+
+    def _new(self, tenant: Tenant) -> Account:
         rules = self._rules
         return Account(tenant, rules.weight(tenant), rules.part(tenant, self._stretch), self.time)
 
@@ -318,18 +325,12 @@ class Turns:
             account.line.drop(account)
         line.put(account)
 
-    def _charge(self, account: Account, seconds: float) -> None:
-        account.time += seconds / account.weight
-        if account.time > self._latest:
-            self._latest = account.time
-        if seconds < 0 and account.line is not None:
-            account.line.move(account)
-
     def _rest(self, account: Account) -> None:
-        """Remember it, if nothing of it waits or runs, in the place of who has rested longest."""
-        if account.line is not None or account.running:
-            return
-        self._idle[account.tenant] = account
-        if len(self._idle) > self._remembered:
-            oldest = next(iter(self._idle))
-            del self._idle[oldest], self._accounts[oldest]
+        """Remember one that neither waits nor runs, and forget who has rested for longest."""
+        idle = self._idle
+        idle[account.tenant] = account
+        idle.move_to_end(account.tenant)
+        while len(idle) > self._remembered:
+            tenant, oldest = idle.popitem(last=False)
+            if oldest.line is None and not (oldest.running or oldest.is_barred):
+                del self._accounts[tenant]

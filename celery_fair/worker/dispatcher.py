@@ -284,8 +284,11 @@ class Dispatcher:
             run_seconds = slot.finished_at - slot.started_at
             if self.asking.asked:
                 self.asking.left(slot)
-            if slot.turn is not None:
-                self.tenants.end(slot.kind, slot.turn, run_seconds)
+            turn = slot.turn
+            if turn is not None:
+                self.tenants.turns[slot.kind].end(turn, run_seconds)
+                if self.tenants.on_end is not None:
+                    self.tenants.on_end(slot.kind, turn, run_seconds)
             finish(slot.kind, slot.finished_at, run_seconds)
             if self.clearing is not None:
                 self.clearing.left(slot)
@@ -376,7 +379,9 @@ class Dispatcher:
         if self.clearing is not None:
             self.clearing.begin(slot)
         if lane.takes_turns:
-            slot.turn = self.tenants.start(kind, tenant, now)
+            slot.turn = turn = lane.turns.start(tenant, now)
+            if self.tenants.on_start is not None:
+                self.tenants.on_start(kind, turn)
         self.counting.started.append(slot)
         self.windows[kind].starting(request)
         policy.start(kind, now, now - received_at)

@@ -53,10 +53,11 @@ class HeldByTenant:
     def push(self, held: Held) -> None:
         """Hold it behind what its tenant published before."""
         self._size += 1
-        line = self._lines.get(held.tenant)
+        tenant = held.tenant
+        line = self._lines.get(tenant)
         if line is None:
-            self._lines[held.tenant] = [held]
-            self._turns.join(held.tenant)
+            self._lines[tenant] = [held]
+            self._turns.join(tenant)
         else:
             heapq.heappush(line, held)
 
@@ -133,19 +134,6 @@ class Tenants:
             lane.turns = self.turns[kind]
             if lane.turns.accounts:
                 lane.take_turns()
-
-    def start(self, kind: Kind, tenant: Tenant, now: float) -> Turn:
-        """A task of that tenant starts."""
-        turn = self.turns[kind].start(tenant, now)
-        if self.on_start is not None:
-            self.on_start(kind, turn)
-        return turn
-
-    def end(self, kind: Kind, turn: Turn, run_seconds: float) -> None:
-        """A task that was charged for has ended."""
-        self.turns[kind].end(turn, run_seconds)
-        if self.on_end is not None:
-            self.on_end(kind, turn, run_seconds)
 
     def tick(self, load: Load, stretch_of: Callable[[Kind], Stretch], now: float) -> None:
         """Charge for what runs on; while nothing waits, nobody pays later.

@@ -354,36 +354,58 @@ def test_everybody_gets_all_that_they_brought(slots, loads):
         assert worker.order.count(tenant) == len(runs)
 
 
-def test_who_waits_and_may_not_start_yet_is_where_others_begin():
-    """With one place at a resource one tenant would else be alone whenever a task of it starts."""
+def test_who_may_not_start_yet_waits_and_is_not_next():
     turns = Turns()
-    turns.bar("big")
-    for _ in range(10):
-        turns.join("big")
-        assert turns.next() == "big"
-        turns.leave("big")
-        turns.end(turns.start("big", 0.0), 1.0)
-    assert turns.place_of("small", 0) < turns.place_of("big", 0) < turns.place_of("big", 1)
-    turns.bar("small")
-    assert turns.place_of("small", 0) < turns.place_of("big", 0)
+    turns.bar("stuck")
+    turns.join("both")
+    turns.bar("both")
     assert turns.waiting == 2
-    turns.unbar("small")
-    turns.unbar("small")
-    turns.unbar("big")
+    assert turns.next() == "both"
+    turns.leave("both")
+    assert turns.waiting == 2
+    with pytest.raises(LookupError):
+        turns.next()
+    for tenant in ("both", "both", "stuck"):
+        turns.unbar(tenant)
     assert turns.waiting == 0
 
 
-def test_nobody_begins_where_another_waits_in_vain():
-    """For one tenant there is no place for long, and meanwhile another one has the slots."""
-    turns = Turns()
-    for known in ("back", "waits too"):
-        turns.join(known)
-        turns.leave(known)
+def test_who_could_start_nothing_for_long_has_saved_up_no_more_than_a_run():
+    """For one tenant there is no place for long; then it comes with what needs none."""
+    worker = shop()
+    worker.turns.bar("stuck")
+    worker.add("busy", *[1.0] * 1000)
+    while worker.now < 500:
+        worker.step()
+    worker.add("stuck", *[1.0] * 100)
+    worker.add("new", *[1.0] * 100)
+    before = len(worker.order)
+    while worker.now < 530:
+        worker.step()
+    since = Counter(worker.order[before:])
+    assert worker.order[before] == "stuck"
+    assert all(9 <= number <= 12 for number in since.values())
+
+
+def test_who_waits_in_vain_is_forgotten_by_nobody_and_remembered_by_its_time():
+    turns = Turns(remembered=1)
     turns.bar("stuck")
-    turns.join("busy")
-    for _ in range(100):
-        turns.end(turns.start("busy", 0.0), 1.0)
-    turns.join("back")
-    assert turns.time_of("back") >= turns.time_of("busy") - 2.0
-    turns.bar("waits too")
-    assert turns.time_of("waits too") <= turns.time_of("stuck") + 1.0
+    for number in range(10):
+        turns.join(f"tenant-{number}")
+        turns.leave(f"tenant-{number}")
+        turns.end(turns.start(f"tenant-{number}", 0.0), 1.0)
+    turns.end(turns.start("stuck", 0.0), 50.0)
+    assert len(turns.accounts) == 2
+    turns.join("stuck")
+    turns.join("tenant-9")
+    assert turns.next() == "tenant-9"
+
+
+def test_who_is_back_in_line_is_not_forgotten_with_those_who_rest():
+    turns = Turns(remembered=1)
+    for tenant in ("back", "other", "third"):
+        turns.join(tenant)
+        turns.leave(tenant)
+        turns.join("back")
+    assert turns.next() == "back"
+    assert {account.tenant for account in turns.accounts} == {"back", "third"}
