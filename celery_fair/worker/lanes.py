@@ -13,7 +13,7 @@ from celery_fair.policy.kinds import Kind
 from celery_fair.policy.tenant_rules import Tenant
 from celery_fair.policy.tenants import Turns
 from celery_fair.worker.deadlines import Deadline
-from celery_fair.worker.tenants import HeldByTenant
+from celery_fair.worker.tenants import HeldByTenant, PlaceTurns
 
 if TYPE_CHECKING:
     from celery_fair.worker.clearing.waiting import Waiting
@@ -99,6 +99,7 @@ class Lane:
         "limited",
         "limited_limit",
         "paused",
+        "places",
         "probe_at",
         "probing",
         "room_limit",
@@ -141,7 +142,7 @@ class Lane:
         self.held: list[Held] | HeldByTenant = []
         """A heap: the first is the one that was published first. With tenants, one of each."""
         self.aside: list[Held] = []
-        self.turns = Turns()
+        self.turns, self.places = Turns(), PlaceTurns()
         """Outlive the lane, which lets go of them as it closes."""
         self.takes_turns = False
         self.uncleared: dict[int, Waiting] = {}
@@ -240,10 +241,16 @@ class Lane:
         tenant = waiting.held.tenant
         if tenant is not None and not self.takes_turns:
             self.take_turns()
-        if self.takes_turns:
-            self.turns.bar(tenant)
         self.uncleared[waiting.key] = waiting
         self.fresh.add(waiting.key)
+        if self.takes_turns:
+            self.turns.bar(tenant)
+            self.line_up(waiting)
+
+    def line_up(self, waiting: Waiting) -> None:
+        """A message that wants places waits for nothing else, if the hook has let it run."""
+        if self.takes_turns and waiting.uses and not waiting.asks_hook:
+            self.places.of(waiting.uses).join(waiting.held.tenant)
 
     def must_wait(self, waiting: Waiting, now: float) -> None:
         """It is known that a message can't start yet: others may be pulled beside it."""
@@ -269,10 +276,17 @@ class Lane:
         for waiting in found:
             self.uncleared.pop(waiting.key, None)
             self.fresh.discard(waiting.key)
-            gone.add(waiting.held.tenant)
-        if self.takes_turns and gone:
-            for tenant in gone.difference(one.held.tenant for one in self.uncleared.values()):
-                self.turns.unbar(tenant)
+            gone.add((waiting.uses, waiting.held.tenant))
+        if not self.takes_turns or not gone:
+            return
+        left = self.uncleared.values()
+        for uses, tenant in gone.difference(
+            (one.uses, one.held.tenant) for one in left if not one.asks_hook
+        ):
+            if uses:
+                self.places.of(uses).leave(tenant)
+        for tenant in {tenant for _, tenant in gone}.difference(one.held.tenant for one in left):
+            self.turns.unbar(tenant)
 
     def _has_room(self, had_room: bool, now: float) -> None:
         """The broker is asked anew from the time on that there is room again."""
@@ -306,6 +320,7 @@ class Lane:
         self.held = HeldByTenant(self.turns, sorted(self.held))
         for waiting in self.uncleared.values():
             self.turns.bar(waiting.held.tenant)
+            self.line_up(waiting)
 
     def due(self) -> None:
         """The time of a scheduled message has come; if it was revoked, it may not be counted."""
@@ -391,5 +406,6 @@ class Lane:
         self.held.clear()
         self._drop(list(self.uncleared.values()))
         self.held, self.takes_turns = [], False
-        self.turns = Turns()  # the others are the next lane's, whatever a timer still brings here
+        # The others are the next lane's, whatever a timer still brings here.
+        self.turns, self.places = Turns(), PlaceTurns()
         self.aside.clear()

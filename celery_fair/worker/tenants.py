@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from celery_fair.policy.fleet import Stretch
 from celery_fair.policy.kinds import BATCH, KINDS, Kind
 from celery_fair.policy.load import Load
 from celery_fair.policy.tenant_rules import Tenant, TenantRules
-from celery_fair.policy.tenants import Turn, Turns
+from celery_fair.policy.tenants import ALONE, Turn, Turns
 from celery_fair.settings import FairSettings
 
 TOP: Final = 3
@@ -111,11 +111,39 @@ class HeldByTenant:
         }
 
 
+class PlaceTurns:
+    """Whose turn it is among those of a kind who wait for places, beside their turns in the slots.
+
+    What uses one resource has turns of its own, and so has what uses another, or two together: who
+    waits for the one would save up for the other, and who has had much of the one would have to
+    wait for the other until those had as much who wait for the first in vain.
+    """
+
+    def __init__(self) -> None:
+        self._rules = TenantRules()
+        self._turns: dict[Sequence[str], Turns] = {}
+
+    def of(self, uses: Sequence[str]) -> Turns:
+        """Those of what uses all of that together."""
+        turns = self._turns.get(uses)
+        if turns is None:
+            turns = self._turns[uses] = Turns(self._rules)
+        return turns
+
+    def tick(self, rules: TenantRules, now: float, nobody_waits: bool) -> None:
+        """Charge for what runs on, by the rules of now; caps are of slots."""
+        self._rules = rules
+        for turns in self._turns.values():
+            turns.go_by(rules, ALONE)
+            turns.tick(now, nobody_waits=nobody_waits)
+
+
 class Tenants:
     """The turns of both kinds, for as long as the worker lives: lanes come and go."""
 
     def __init__(self) -> None:
         self.turns: Mapping[Kind, Turns] = {kind: Turns() for kind in KINDS}
+        self.places: Mapping[Kind, PlaceTurns] = {kind: PlaceTurns() for kind in KINDS}
         self.are_on = True
         """False: tenants are all alike, as if none were named."""
         self.on_start: Callable[[Kind, Turn], None] | None = None
@@ -131,7 +159,7 @@ class Tenants:
     def connect(self, lanes: Mapping[Kind, Lane]) -> None:
         """Go on with the lanes of a new connection."""
         for kind, lane in lanes.items():
-            lane.turns = self.turns[kind]
+            lane.turns, lane.places = self.turns[kind], self.places[kind]
             if lane.turns.accounts:
                 lane.take_turns()
 
@@ -145,3 +173,4 @@ class Tenants:
             if turns.accounts:
                 backlog = load.batch_backlog if kind == BATCH else load.interactive_backlog
                 turns.tick(now, nobody_waits=backlog == 0)
+                self.places[kind].tick(self.rules, now, nobody_waits=backlog == 0)

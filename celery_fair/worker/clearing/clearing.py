@@ -153,6 +153,10 @@ class Clearing:
             lease = waiting.want.lease
             self._cleared.pop(lease, None)
             self.places.begin(lease, slot)
+            lane = waiting.lane
+            if lane.takes_turns:
+                turns = lane.places.of(waiting.uses)
+                waiting.turn = turns.start(waiting.held.tenant, slot.started_at)
             said = {LEASE: lease, WANT: list(waiting.want[1:])}
             internals.tell_child(slot.request, **said)
 
@@ -161,6 +165,9 @@ class Clearing:
         waiting = slot.request.__dict__.pop(ATTRIBUTE, None)  # each knows the other: no garbage
         if waiting is not None and waiting.want is not None:
             self.places.end(waiting.want.lease, began=slot.outcome != WITHDRAWN)
+            if waiting.turn is not None:
+                turns = self._dispatcher.tenants.places[slot.kind].of(waiting.uses)
+                turns.end(waiting.turn, slot.finished_at - slot.started_at)
 
     def _is_stale(self, now: float) -> bool:
         keeper = self.keeper

@@ -100,7 +100,9 @@ class Hooking:
         if isinstance(answer, Admit):
             self.counts["admitted"] += 1
             waiting.asks_hook = False
-            if not waiting.uses:
+            if waiting.uses:
+                waiting.lane.line_up(waiting)
+            else:
                 clearing.clear(waiting, now)
         elif isinstance(answer, Delay):
             self.counts["delayed"] += 1

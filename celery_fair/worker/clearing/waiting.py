@@ -12,6 +12,7 @@ from celery_fair.resources.store import Want
 from celery_fair.worker.clearing.needs import Needs
 
 if TYPE_CHECKING:
+    from celery_fair.policy.tenants import Turn
     from celery_fair.worker.lanes import Held, Lane
 
 ATTRIBUTE: Final = "fair_waiting"
@@ -33,7 +34,7 @@ class Waiting:
 
     __slots__ = (
         "asks_hook", "delays", "held", "lane", "not_before", "received_at", "said", "since",
-        "tokens", "uses", "want",
+        "tokens", "turn", "uses", "want",
     )  # fmt: skip
 
     def __init__(self, lane: Lane, held: Held, needs: Needs) -> None:
@@ -44,6 +45,8 @@ class Waiting:
         self.want: Want | None = None
         self.not_before = -math.inf
         """Until then the hook has put it off."""
+        self.turn: Turn | None = None
+        """What its tenant is charged of what it uses, from its start on."""
         self.delays = 0
         self.said: dict[str, Any] | None = None
         """The hook's last answer, as ``explain`` tells it."""

@@ -488,6 +488,17 @@ def test_tenants_take_turns_in_what_waits_for_places(site):
     assert site.dispatcher.lanes[INTERACTIVE].turns.waiting == 1  # the other has nothing more
 
 
+def test_a_place_is_charged_to_its_tenant_for_as_long_as_its_task_runs(site):
+    request = site.give(tenant="acme")
+    turns = site.dispatcher.lanes[INTERACTIVE].places.of(("openai",))
+    site.turn()
+    (account,) = turns.accounts
+    assert (account.tenant, account.running, turns.waiting) == ("acme", 1, 0)
+    site.end(request)
+    assert account.running == 0
+    assert account.time > 0
+
+
 def test_tenants_whose_tasks_wait_for_places_are_forgotten_with_the_connection(site):
     site.give(tenant="one")
     site.give("a:gpu", tenant="two")
