@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from celery_fair.ambient import inherit_kind
 from celery_fair.app import Fair
 from celery_fair.current import current_kind
 from celery_fair.errors import (
@@ -27,7 +28,7 @@ from celery_fair.jobs.task import job_task
 from celery_fair.observer import GateChange, Observer, TaskInfo
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS, Kind
 from celery_fair.settings import FairSettings
-from celery_fair.task import fair_task, inherit_kind
+from celery_fair.task import fair_task
 
 __version__ = "0.1.0"
 

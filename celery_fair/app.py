@@ -16,14 +16,17 @@ from celery.local import Proxy
 
 from celery_fair.admission import Admission
 from celery_fair.admission.canvas import producer_or_acquire, put_off
+from celery_fair.ambient import everything_is, inherit
 from celery_fair.errors import AlreadyInstalled, NotInstalled
 from celery_fair.front import Fronts, behind, is_front, whole_of
+from celery_fair.globs import Globs
 from celery_fair.headers import NAME
 from celery_fair.hints import HintsMixin
 from celery_fair.identity import Identity, is_asked
 from celery_fair.jobs.jobs import Jobs
 from celery_fair.jobs.mixin import JobsMixin
 from celery_fair.observer import Observer, Observers, TaskInfo
+from celery_fair.options import declared_kind, known_kind, own_options
 from celery_fair.policy.kinds import Kind
 from celery_fair.publish import CHORD_UNLOCK, Publish
 from celery_fair.resources.mixin import ResourcesMixin
@@ -36,15 +39,9 @@ from celery_fair.task import (
     ATTRIBUTE,
     ON_COMMIT,
     FairTask,
-    Globs,
     apply_here,
     call_on_commit,
-    declared_kind,
-    everything_is,
-    inherit,
     installed,
-    known_kind,
-    own_options,
     retry_here,
     with_fair_task,
 )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from celery import current_app, current_task
 
+from celery_fair.ambient import ambient
+from celery_fair.options import declared_kind
 from celery_fair.policy.kinds import INTERACTIVE, Kind
 from celery_fair.publish import running_header
-from celery_fair.task import ambient, declared_kind, installed
+from celery_fair.task import installed
 
 
 def current_kind() -> Kind:

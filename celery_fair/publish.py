@@ -7,21 +7,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from celery.utils.functional import maybe_list
 
+from celery_fair.ambient import NOTHING, ambient, bounded, hidden
 from celery_fair.front import behind, is_front
+from celery_fair.globs import BUILT_IN
 from celery_fair.headers import FairHeader
 from celery_fair.moments import epoch_of, seconds_of
+from celery_fair.options import known_kind, known_timeout, own_options
 from celery_fair.policy.kinds import INTERACTIVE, Kind
 from celery_fair.resources.declaring import known_tokens
-from celery_fair.task import (
-    BUILT_IN,
-    NOTHING,
-    ambient,
-    bounded,
-    hidden,
-    known_kind,
-    known_timeout,
-    own_options,
-)
 from celery_fair.yielding.words import HEADER as STATE
 
 if TYPE_CHECKING:

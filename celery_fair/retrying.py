@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from celery.utils.serialization import raise_with_context
 
+from celery_fair.globs import BUILT_IN
 from celery_fair.moments import epoch_of, seconds_of
+from celery_fair.options import known_kind
 from celery_fair.policy.kinds import BATCH
 from celery_fair.policy.retries import backoff_seconds
 from celery_fair.publish import running_header
 from celery_fair.retries import RetryBudget
-from celery_fair.task import BUILT_IN, known_kind
 
 if TYPE_CHECKING:
     from celery_fair.app import Fair

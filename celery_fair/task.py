@@ -1,229 +1,29 @@
-"""What code says about kinds: declarations, ``fair_task``, and the kind around a block of code."""
+"""`fair_task`, and what a task class of ours does beside Celery's."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, overload
 
 from celery import shared_task
-from pydantic import SecretStr
 
-from celery_fair.errors import BadOption, NotInstalled, UnknownKind
-from celery_fair.headers import MAX_TEXT
-from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS, Kind
+from celery_fair.ambient import ambient, saying
+from celery_fair.errors import NotInstalled, UnknownKind
+from celery_fair.options import known_keeping, known_kind, known_timeout, own_options
+from celery_fair.policy.kinds import KINDS, Kind
 from celery_fair.resources.declaring import known_tokens, known_uses
-from celery_fair.settings import keyed_hash
 
 if TYPE_CHECKING:
     from celery_fair.app import Fair
 
-T = TypeVar("T")
-
 #: Where an app keeps its Fair. On the app itself, so that two apps in a process can't mix theirs.
 ATTRIBUTE: Final = "_celery_fair"
-
-#: Options of a call that are ours; Celery would pass them on to the broker without a word.
-OPTIONS: Final = ("kind", "request_id", "tenant", "timeout_seconds", "tokens")
-
-
-#: Thirty years, in seconds.
-FOR_EVER: Final = 1e9
-
-#: Celery's own tasks; they serve others, so they never choose batch by themselves.
-BUILT_IN: Final = "celery."
-
-#: Names come from elsewhere, too; what is kept about them must not fill the memory.
-MAX_NAMES: Final = 10_000
-
-
-def known_kind(kind: object, where: str = "kind=") -> Kind:
-    """Return the kind, or raise `UnknownKind` naming ``where`` it was said."""
-    if kind == INTERACTIVE:
-        return INTERACTIVE
-    if kind == BATCH:
-        return BATCH
-    raise UnknownKind(kind, KINDS, where)
 
 
 def installed(app: Any) -> Fair | None:
     """Return the Fair of an app."""
     found: Fair | None = getattr(app, ATTRIBUTE, None)
     return found
-
-
-def declared_kind(task: Any) -> Kind | None:
-    """Return what a task says of itself, by ``@fair_task(kind=)`` or an attribute ``fair_kind``.
-
-    ``@app.task(kind=)`` says it too.
-
-    Raises `UnknownKind` for a word that is no kind: ignoring it would send bulk to people.
-    """
-    kind = getattr(task, "fair_kind", None)
-    kind = own_option(task, "kind") if kind is None else kind
-    return None if kind is None else known_kind(kind, f"kind of {task.name}")
-
-
-def own_option(task: Any, name: str) -> Any:
-    """Return what a decorator of Celery's was given as ``name=``, as in ``@app.task(kind=…)``.
-
-    Such options become attributes of the task's own class. Only there are they surely meant for us:
-    a class-based task may have a ``kind`` of its own.
-    """
-    own = vars(type(task))
-    return own.get(name) if "__wrapped__" in own else None
-
-
-def known_timeout(seconds: Any, where: str = "timeout_seconds=") -> float:
-    """Return how long a task may wait, in seconds; raises `BadOption` naming ``where`` it was said.
-
-    Infinite is for ever; it travels as a number that every JSON parser reads.
-    """
-    if isinstance(seconds, (int, float)) and not isinstance(seconds, bool) and seconds > 0:
-        return min(float(seconds), FOR_EVER)
-    raise BadOption(where, "seconds over 0, or math.inf for no timeout", seconds)
-
-
-def known_keeping(seconds: Any, where: str = "fair_task(deduplicate_seconds=…)") -> float:
-    """Return how long a result answers the same request, in seconds, 0 for never.
-
-    Raises `BadOption`.
-    """
-    if isinstance(seconds, (int, float)) and not isinstance(seconds, bool) and seconds >= 0:
-        return min(float(seconds), FOR_EVER)
-    raise BadOption(where, "seconds over 0, or 0 to run each request", seconds)
-
-
-class Globs(Generic[T]):
-    """Values by names and patterns of names: an exact name, else the first pattern that matches."""
-
-    def __init__(self, values: Mapping[str, T]) -> None:
-        self._values = values
-        self._known: dict[str, T | None] = {}
-
-    def find(self, name: str) -> T | None:
-        """Return what is said of a task's name, or None; the answer is kept, as publishing asks."""
-        if name not in self._known:
-            if len(self._known) >= MAX_NAMES:
-                self._known.clear()
-            self._known[name] = self._match(name)
-        return self._known[name]
-
-    def _match(self, name: str) -> T | None:
-        if name in self._values:
-            return self._values[name]
-        for glob, value in self._values.items():
-            # "*" means the team's tasks: it must not send chord_unlock behind their bulk.
-            ours = not name.startswith(BUILT_IN) or glob.startswith(BUILT_IN)
-            if ours and fnmatchcase(name, glob):
-                return value
-        return None
-
-
-@dataclass(frozen=True, slots=True)
-class Ambient:
-    """What the code around a publish says: a kind, and whom it is done for."""
-
-    kind: Kind | None
-    #: True for ``with fair.kind(...)``: it beats declarations, and its children's too.
-    covers_children: bool
-    tenant: str | None = None
-    request_id: str | None = None
-    #: The tenant is already as it is to travel.
-    is_hidden: bool = False
-    #: What is published goes before all that waits.
-    to_front: bool = False
-    #: It belongs to work that was let in, whatever waits.
-    let_in: bool = False
-
-
-NOTHING: Final = Ambient(None, covers_children=False)
-
-ambient: Final[ContextVar[Ambient | None]] = ContextVar("celery_fair_ambient", default=None)
-
-
-@contextmanager
-def _around(value: Ambient | None) -> Iterator[None]:
-    token = ambient.set(value)
-    try:
-        yield
-    finally:
-        ambient.reset(token)
-
-
-@contextmanager
-def everything_is(kind: Kind) -> Iterator[None]:
-    """Publish everything inside as ``kind``, whatever the tasks declare, and their children too."""
-    around = ambient.get() or NOTHING
-    with _around(replace(around, kind=known_kind(kind), covers_children=True)):
-        yield
-
-
-@contextmanager
-def inherit(
-    kind: Kind | None = None, *, tenant: object = None, request_id: object = None
-) -> Iterator[None]:
-    """Publish what is inside as a running task of that kind, tenant and request would.
-
-    This is the scope of a web request. A task's own declaration beats the kind, and what a call
-    says beats all three; what isn't said here stays as the block around this one has it.
-
-    Like every context variable it holds in coroutines and in ``asyncio.to_thread``, but not in
-    threads started by hand, unless they run in ``contextvars.copy_context()``.
-    """
-    around = ambient.get() or NOTHING
-    value = Ambient(
-        around.kind if kind is None else known_kind(kind),
-        covers_children=around.covers_children if kind is None else False,
-        tenant=bounded(tenant) or around.tenant,
-        request_id=bounded(request_id) or around.request_id,
-    )
-    with _around(value):
-        yield
-
-
-def as_published(
-    *,
-    tenant: str | None,
-    request_id: str | None,
-    to_front: bool = False,
-    let_in: bool = False,
-) -> AbstractContextManager[None]:
-    """Publish what is inside for someone whose work was published before, and nobody else."""
-    return _around(
-        Ambient(
-            None,
-            covers_children=False,
-            tenant=tenant,
-            request_id=request_id,
-            is_hidden=True,
-            to_front=to_front,
-            let_in=let_in,
-        )
-    )
-
-
-def inherit_kind(kind: Kind) -> AbstractContextManager[None]:
-    """Publish what is inside as a running task of ``kind`` would: a task's own declaration wins.
-
-    `Fair.inherit` is the same, and takes a tenant and a request id too.
-    """
-    return inherit(known_kind(kind))
-
-
-def bounded(text: object) -> str | None:
-    """Return an identifier as text of a length that every worker can carry."""
-    return None if text is None else str(text)[:MAX_TEXT]
-
-
-def hidden(text: str | None, key: SecretStr | None) -> str | None:
-    """Return an identifier as it is to travel: with a key half of its HMAC-SHA256, in hex."""
-    if text is None or key is None:
-        return text
-    return keyed_hash(text, key)
 
 
 def apply_here(
@@ -243,7 +43,7 @@ def apply_here(
         return apply(args, kwargs, *rest, **options)
     fair.prepare_eager(task, args, kwargs, options)
     # Inside, the task is the nearest source of a kind, not the block of code around the call.
-    with _around(None):
+    with saying(None):
         return apply(args, kwargs, *rest, **options)
 
 
@@ -308,7 +108,7 @@ def call_on_commit(task: Any, method: Callable[..., None], *args: Any, **kwargs:
 
     def kept(call: Callable[..., Any]) -> Callable[..., Any]:
         def publish(*args: Any, **kwargs: Any) -> Any:
-            with _around(around):
+            with saying(around):
                 return call(*args, **kwargs)
 
         return publish
@@ -351,12 +151,6 @@ def _apply_async(self: Any, *args: Any, **options: Any) -> Any:
             raise NotInstalled(f"{self.name} was called with {option}= in {self.app!r}")
     own: Any = next(c for c in type(self).__mro__ if vars(c).get("apply_async") is _apply_async)
     return super(own, self).apply_async(*args, **options)
-
-
-def own_options(options: Mapping[str, Any]) -> list[str]:
-    """Return which of our options are given; a stamp may bear such a name and stays Celery's."""
-    stamps = options.get("stamped_headers") or ()
-    return [name for name in OPTIONS if name in options and name not in stamps]
 
 
 @overload

@@ -11,8 +11,8 @@ from celery_fair.doctor.beat import entries
 from celery_fair.doctor.finding import Finding, named, rule
 from celery_fair.errors import UnknownKind
 from celery_fair.jobs.task import way_of
+from celery_fair.options import known_kind
 from celery_fair.policy.kinds import Kind
-from celery_fair.task import known_kind
 
 logger = logging.getLogger(__name__)
 

@@ -17,8 +17,8 @@ from celery_fair.headers import MAX_TEXT
 from celery_fair.identity import scripts
 from celery_fair.identity.digest import digest_of
 from celery_fair.moments import epoch_of, seconds_of
+from celery_fair.options import known_keeping
 from celery_fair.state import State, StateAway, text_of
-from celery_fair.task import known_keeping
 
 if TYPE_CHECKING:
     from celery_fair.app import Fair

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from celery import signature
 
+from celery_fair.ambient import as_published
 from celery_fair.jobs.insisting import insist
 from celery_fair.jobs.plan import Plan
 from celery_fair.jobs.progress import Progress
 from celery_fair.jobs.store import Due, JobStore
-from celery_fair.task import as_published
 
 if TYPE_CHECKING:
     from celery_fair.app import Fair

@@ -15,9 +15,9 @@ from kombu.utils.json import dumps, loads
 from celery_fair.errors import BadOption, did_you_mean
 from celery_fair.jobs.plan import Plan
 from celery_fair.jobs.task import way_of
+from celery_fair.options import own_options
 from celery_fair.policy.chunks import MOST_ITEMS
 from celery_fair.publish import Publish
-from celery_fair.task import own_options
 
 if TYPE_CHECKING:
     from celery_fair.app import Fair

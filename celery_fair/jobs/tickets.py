@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Final
 from celery.app.task import extract_exec_options
 from celery.utils import uuid
 
+from celery_fair.ambient import as_published
 from celery_fair.errors import QueueFull
 from celery_fair.jobs.plan import Plan
 from celery_fair.jobs.store import JobStore
 from celery_fair.jobs.task import HEADER, TICKET
-from celery_fair.task import as_published
 
 if TYPE_CHECKING:
     from celery_fair.app import Fair

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from celery.exceptions import SoftTimeLimitExceeded
 
 from celery_fair.errors import SettingsError, did_you_mean
+from celery_fair.globs import MAX_NAMES, Globs
 from celery_fair.headers import FairHeader
+from celery_fair.options import own_option
 from celery_fair.policy.kinds import Kind
 from celery_fair.resources.declaring import known_tokens, known_uses
 from celery_fair.resources.rules import OF_KIND, Rules, of_kind
-from celery_fair.task import MAX_NAMES, Globs, own_option
 
 if TYPE_CHECKING:
     from celery_fair.app import Fair

@@ -15,8 +15,8 @@ from celery_fair.app import Fair
 from celery_fair.errors import BadOption
 from celery_fair.front import with_front
 from celery_fair.jobs.job import Job
+from celery_fair.options import known_kind
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, Kind
-from celery_fair.task import known_kind
 from celery_fair.testing import bearing, shares, waits
 from celery_fair.testing import work as own_work
 from celery_fair.testing.apart import apart

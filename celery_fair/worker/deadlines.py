@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from celery_fair.headers import FairHeader
+from celery_fair.options import known_timeout
 from celery_fair.policy.kinds import KINDS, Kind
 from celery_fair.steering import Pause
-from celery_fair.task import known_timeout
 from celery_fair.worker.internals import is_redelivered, queue_of
 
 SAID_SECONDS: Final = 60.0

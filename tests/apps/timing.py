@@ -6,7 +6,7 @@ import os
 
 from celery import Celery, Task, signals
 
-from celery_fair.task import known_timeout
+from celery_fair.options import known_timeout
 from tests.apps import mixed
 from tests.brokers.broker import Broker
 from tests.nodes.journal import record, recorded

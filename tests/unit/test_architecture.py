@@ -13,7 +13,10 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "celery_fair"
 
 #: The public names' own parts, beside ``celery_fair/__init__``.
-CORE = {"app", "current", "errors", "headers", "publish", "routing", "settings", "task"}
+CORE = {
+    "ambient", "app", "current", "errors", "globs", "headers", "options", "publish", "routing",
+    "settings", "task",
+}  # fmt: skip
 
 #: What each part may import of the package; a part not named here may import anything but the
 #: edges. ``public`` is ``celery_fair`` itself.

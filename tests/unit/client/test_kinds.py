@@ -14,7 +14,7 @@ import pytest
 from celery import Celery, Task
 
 from celery_fair import Fair, FairHeader, NotInstalled, UnknownKind, fair_task, inherit_kind
-from celery_fair.task import Globs
+from celery_fair.globs import Globs
 
 BATCH, INTERACTIVE = ("celery.batch", "batch"), ("celery", "interactive")
 Sent = Callable[[], list[Any]]
@@ -106,7 +106,7 @@ def test_an_exact_name_beats_a_glob_that_stands_before_it(make_app: Any, sent: S
 
 
 def test_names_from_elsewhere_dont_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("celery_fair.task.MAX_NAMES", 3)
+    monkeypatch.setattr("celery_fair.globs.MAX_NAMES", 3)
     globs = Globs({"b*": "batch"})
     assert [globs.find(name) for name in ("b1", "x", "b2", "b3", "b1")] == [
         "batch",

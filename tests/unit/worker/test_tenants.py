@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from pydantic import SecretStr
 
+from celery_fair.ambient import hidden
 from celery_fair.policy.fleet import Segment, Stretch
 from celery_fair.policy.kinds import BATCH
 from celery_fair.policy.load import Load
 from celery_fair.settings import FairSettings
-from celery_fair.task import hidden
 from celery_fair.worker.lanes import Lane
 from celery_fair.worker.tenants import HeldByTenant, Tenants, rules_of
 
