@@ -104,7 +104,7 @@ class Dispatcher:
         self._followers: list[Callable[[], None]] = []
         self._thread: int | None = None
         self._channels_thread: int | None = None
-        self._overdue: tuple[float, float] | None = None
+        self._overdue: tuple[float, float, bool] | None = None
         self._due = False
         self.wake_by(self.pump)
         self.watch_runs(math.inf, lambda request, seconds: None)
@@ -469,14 +469,16 @@ class Dispatcher:
                 credit = self.probing.credit(lane, allowed[kind], probing)
                 lane.grant(0 if kind in paused else credit, now)
 
-    def give_back_overdue(self, hold_seconds: float, longest_seconds: float = math.inf) -> None:
+    def give_back_overdue(
+        self, hold_seconds: float, longest_seconds: float = math.inf, others_free: bool = False
+    ) -> None:
         """Return to the broker what has been held for too long (``GivingBack``)."""
         if self._channels_thread not in (None, threading.get_ident()):
-            self._overdue = (hold_seconds, longest_seconds)
+            self._overdue = (hold_seconds, longest_seconds, others_free)
             return
         self.giving_back.overdue(self.lanes, self.windows, hold_seconds, longest_seconds)
         if self.clearing is not None:
-            self.clearing.give_back(hold_seconds, longest_seconds)
+            self.clearing.give_back(hold_seconds, longest_seconds, others_free)
 
 
 def _no_state() -> State:

@@ -257,6 +257,7 @@ class Scheduler:
         self.dispatcher.give_back_overdue(
             self.holding.seconds(self.measuring.others_free, self.policy.fleet_reserve),
             self.holding.longest_seconds,
+            self.measuring.others_free > 0,
         )
         self.dispatcher.tick()
         self.dispatcher.settle()

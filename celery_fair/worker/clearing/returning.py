@@ -6,7 +6,6 @@ import math
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from celery_fair.policy.holding import PERHAPS_SECONDS
 from celery_fair.worker.clearing.places import IDLE_SECONDS
 from celery_fair.worker.clearing.waiting import Waiting
 
@@ -22,14 +21,14 @@ class Returning:
         self._dispatcher = dispatcher
         self._keeper = keeper
 
-    def give_back(self, hold_seconds: float, longest_seconds: float) -> None:
+    def give_back(self, hold_seconds: float, longest_seconds: float, others_free: bool) -> None:
         """Return to the broker what waits here in vain, or for longer than it would bear.
 
-        And what others have slots for, while there is none here.
+        And what others have free slots for, while there is none here. Not where nobody has: it
+        would come back, go round in circles, and begin each time at the end of the line.
         """
         dispatcher, now = self._dispatcher, monotonic()
-        others_have = hold_seconds <= PERHAPS_SECONDS  # else it would come back, and go in circles
-        is_busy = others_have and self._has_been_busy(hold_seconds, now)
+        is_busy = others_free and self._has_been_busy(hold_seconds, now)
         busy_before = now - hold_seconds if is_busy else -math.inf
         for kind, lane in dispatcher.lanes.items():
             if not lane.uncleared:

@@ -532,26 +532,27 @@ def test_what_this_worker_has_no_slot_for_goes_back_to_those_who_have(site):
         found
     )
     waiting.received_at -= 50.0
-    site.clearing.give_back(30.0, 1000.0)  # nobody else has a slot either
+    for request in site.ran:
+        request.fair_slot.started_at -= 100.0
+    for hold_seconds in (30.0, 1.0):  # nobody else has a slot either, however short it is to hold
+        site.clearing.give_back(hold_seconds, 1000.0, False)
     assert returned == []
     waiting.received_at += 48.0
-    for request in site.ran:
-        request.fair_slot.started_at -= 10.0
-    site.clearing.give_back(3.0, 1000.0)
+    site.clearing.give_back(3.0, 1000.0, True)
     assert returned == []
-    site.clearing.give_back(1.0, 1000.0)
+    site.clearing.give_back(1.0, 1000.0, True)
     assert returned == [waiting]
     returned.clear()
     site.ran[0].fair_slot.started_at = monotonic()  # its last task was short, and so may this be
-    site.clearing.give_back(1.0, 1000.0)
+    site.clearing.give_back(1.0, 1000.0, True)
     assert returned == []
     site.ran[0].fair_slot.started_at -= 10.0
     site.ran[0].fair_slot.release()  # in the pool's thread: the loop has yet to hear of it
-    site.clearing.give_back(1.0, 1000.0)
+    site.clearing.give_back(1.0, 1000.0, True)
     assert returned == []
     site.end(site.ran[0])
     returned.clear()
-    site.clearing.give_back(1.0, 1000.0)
+    site.clearing.give_back(1.0, 1000.0, True)
     assert returned == []
 
 
