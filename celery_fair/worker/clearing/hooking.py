@@ -48,12 +48,14 @@ class Hooking:
         on_error: OnError,
         refuse: Callable[[Lane, Held, TaskRefused], None],
         hold_seconds: Callable[[], float],
+        consumes: Callable[[str], bool] = lambda queue: True,
     ) -> None:
         self._questions = questions
         self._moving = moving
         self._on_error = on_error
         self._refuse = refuse
         self._hold_seconds = hold_seconds
+        self._consumes = consumes
         self._delayed: dict[int, Waiting] = {}
         self.counts = dict.fromkeys(ANSWERS, 0)
 
@@ -92,7 +94,7 @@ class Hooking:
         waiting: Waiting = question.subject
         answer, error = question.answer, question.error
         if answer is not None:
-            error = _impossible(waiting, answer)
+            error = _impossible(waiting, answer, self._consumes)
         if error is not None or answer is None:
             self.counts["failed"] += 1
             answer = self._instead(waiting, error or "no answer")
@@ -173,12 +175,16 @@ def _is_there(waiting: Waiting) -> bool:
     return waiting.lane.alive and waiting.lane.uncleared.get(waiting.key) is waiting
 
 
-def _impossible(waiting: Waiting, answer: Answer) -> str | None:
-    """Why an answer can't be acted on, if it can't."""
+def _impossible(waiting: Waiting, answer: Answer, consumes: Callable[[str], bool]) -> str | None:
+    """Why an answer can't be acted on, if it can't.
+
+    Where this worker doesn't consume the queue that a front would be of, it is the front of none:
+    a queue of somebody's that is called so.
+    """
     if not isinstance(answer, Reroute):
         return None
     queue = internals.queue_of(waiting.request) or ""
-    if answer.queue in (queue, without_front(queue)):
+    if answer.queue == queue or (answer.queue == without_front(queue) and consumes(answer.queue)):
         return f"Reroute({answer.queue!r}) to the queue that it came by"
     header = FairHeader.read(internals.message_of(waiting.request).headers)
     if header is not None and header.rerouted >= MOST_MOVES:

@@ -47,6 +47,7 @@ def _hooking_of(scheduler: Scheduler) -> Hooking | None:
         settings.before_batch_on_error,
         dispatcher.timing_out.refuse,
         lambda: scheduler.settings.hold_max_seconds,
+        lambda queue: queue in scheduler.fair.app.amqp.queues.consume_from,
     )
 
 

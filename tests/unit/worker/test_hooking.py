@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import monotonic
 from types import SimpleNamespace
 from typing import Any
@@ -55,7 +56,9 @@ class Asked:
 
 
 class Site:
-    def __init__(self, on_error: str = "delay") -> None:
+    def __init__(
+        self, on_error: str = "delay", consumes: Callable[[str], bool] = lambda queue: True
+    ) -> None:
         self.by = Asked()
         self.refused: list[Any] = []
         self.cleared: list[Waiting] = []
@@ -65,6 +68,7 @@ class Site:
             on_error,
             lambda lane, held, error: self.refused.append(error),
             lambda: HOLD_SECONDS,
+            consumes,
         )
         self.clearing = SimpleNamespace(
             is_paused=lambda waiting: False,
@@ -195,6 +199,20 @@ def test_a_way_that_leads_nowhere_is_a_failure(site, rerouted, queue, why):
     assert site.by.moves == []
     assert why in waiting.said["error"]
     assert site.hooking.counts["failed"] == 1
+
+
+def test_what_came_by_a_front_goes_not_to_its_queue_and_may_go_to_another_called_so():
+    """A worker that consumes ``store.front`` and not ``store`` has no front before it."""
+    for consumed, moves in ((QUEUE, 0), ("else", 1)):
+        site = Site(consumes=consumed.__eq__)
+        waiting = site.held()
+        waiting.request._message.delivery_info["routing_key"] = f"{QUEUE}.front"
+        waiting.request.delivery_info["routing_key"] = f"{QUEUE}.front"
+        site.say(waiting, Reroute(QUEUE))
+        assert len(site.by.moves) == moves
+        site = Site(consumes=consumed.__eq__)
+        site.say(site.held(), Reroute(QUEUE))
+        assert site.by.moves == []
 
 
 @pytest.mark.parametrize("on_error", ["admit", "delay", "refuse"])
