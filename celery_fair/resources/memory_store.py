@@ -280,8 +280,8 @@ class MemoryStore:
 
     def slow_down(self, resource: str, retry_after_seconds: float | None) -> None:
         self._look()
-        _, shared = self._get(resource)
-        shared.pace = shared.pace.refused(shared.spent_at, retry_after_seconds)
+        rule, shared = self._get(resource)
+        shared.slow_down(rule, retry_after_seconds)
 
     def views(self) -> Sequence[ResourceView]:
         names = sorted(self._rules)

@@ -104,10 +104,19 @@ class Shared:
     def put(self, rule: Resource, budget: int, more: float) -> None:
         """Give a budget back what was not used; it never has more than a burst.
 
-        Nor does it owe more than what comes in `DEBT_SECONDS`, however much was taken.
+        That is lowered with the rate, else all that was saved up would come at once as soon as the
+        resource serves again. Nor does it owe more than what comes in `DEBT_SECONDS`.
         """
-        most, least = rule.most[budget], -DEBT_SECONDS * (rule.budgets[budget] or 0.0)
+        least = -DEBT_SECONDS * (rule.budgets[budget] or 0.0)
+        most = rule.most[budget] * self.pace.rate
         self.left[budget] = max(min(self.left[budget] + more, most), least)
+
+    def slow_down(self, rule: Resource, retry_after_seconds: float | None) -> None:
+        """It has refused."""
+        self.pace = self.pace.refused(self.spent_at, retry_after_seconds)
+        for budget, per_second in enumerate(rule.budgets):
+            if per_second is not None:
+                self.put(rule, budget, 0.0)
 
     def _ceiling(self, rule: Resource) -> int:
         """How many places batch may have that is owed them."""
@@ -149,7 +158,7 @@ class Shared:
         for budget, need in enumerate((1.0, float(tokens))):
             per_second = rule.budgets[budget]
             if per_second is not None and need > 0.0:
-                most = rule.most[budget]
+                most = rule.most[budget] * self.pace.rate
                 kept = rule.interactive_reserve * most if keeps else 0.0
                 missing = min(need + kept, most) - (self.left[budget] - draft.used[budget])
                 if missing > 0.0:

@@ -18,7 +18,7 @@ local function ceiling(one)
 end
 local function mean_of(one) return one.mean < 0 and C.FIRST_MEAN or one.mean end
 local function put(one, budget, more)
-  local most, least = one.rule[budget.most], -C.DEBT * one.rule[budget.rate]
+  local most, least = one.rule[budget.most] * one.rate, -C.DEBT * one.rule[budget.rate]
   one[budget.left] = max(min(one[budget.left] + more, most), least)
 end
 local function lend(one, budget, more)
@@ -96,6 +96,9 @@ local function refuse(one, said)
     seconds = min(C.SHUT * 2 ^ min(one.strikes - 1, 16), C.LONGEST_DEFAULT)
   end
   one.shut_until = max(one.shut_until, one.spent + seconds)
+  for _, budget in ipairs(BUDGETS) do
+    if one.rule[budget.rate] then put(one, budget, 0) end
+  end
 end
 
 -- Leases and lines.

@@ -50,7 +50,7 @@ local function lacks(name, kind, tokens)
   for place, budget in ipairs(BUDGETS) do
     local per_second = one.rule[budget.rate]
     if per_second and needs[place] > 0 then
-      local most = one.rule[budget.most]
+      local most = one.rule[budget.most] * one.rate
       local kept = keeps and one.rule.reserve * most or 0
       local missing = min(needs[place] + kept, most) - (one[budget.left] - draft[place])
       if missing > 0 then return {budget.left, missing / (per_second * one.rate)} end

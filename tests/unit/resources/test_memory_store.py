@@ -387,6 +387,25 @@ def test_a_refusal_halves_what_comes_of_the_budget() -> None:
     assert world.store.views()[0].requests_left == pytest.approx(5.0)
 
 
+def test_what_a_refusal_slows_saves_up_no_more_than_it_may_use() -> None:
+    """Else all of a burst would come at once as soon as the resource serves again."""
+    world = full(Resource("r", None, 60.0, burst_seconds=10.0))
+    world.store.slow_down("r", 60.0)
+    world.wait(60.0)
+    assert world.store.views()[0].requests_left == pytest.approx(5.0)
+    assert len(world.granted("a", *(bulk(str(n)) for n in range(10)))) == 5
+    world.wait(120.0)
+    assert world.store.views()[0].requests_left == pytest.approx(10.0)
+
+
+def test_what_needs_more_than_a_slowed_burst_waits_for_a_full_one() -> None:
+    world = full(Resource("r", None, None, 600.0, burst_seconds=10.0))
+    world.store.slow_down("r", 1.0)
+    want = Want("big", INTERACTIVE, ("r",), 1000)
+    assert world.granted("a", want) == ["big"]
+    assert world.store.views()[0].tokens_left == pytest.approx(50.0 - 1000.0)
+
+
 def test_where_nothing_is_bounded_a_refusal_shuts_batch_out() -> None:
     world = World(Resource("r"))
     world.store.slow_down("r", 10.0)
