@@ -118,11 +118,20 @@ FLOOD, TENANTS, EACH = 400, 10, 5
 
 @pytest.mark.brokers("redis", "rabbitmq")
 def test_a_flood_of_one_tenant_does_not_stand_before_the_others(broker, app, start, journal):
+    others_are_not_behind_a_flood("b.sleep", app, start, journal)
+
+
+@pytest.mark.brokers("redis")
+def test_nor_does_a_flood_of_interactive_tasks(broker, app, start, journal):
+    others_are_not_behind_a_flood("i.sleep", app, start, journal)
+
+
+def others_are_not_behind_a_flood(task, app, start, journal):
     """Twice what they would take alone: before the last of theirs, as many of the flood's."""
     others = [f"other-{tenant}-{number}" for number in range(EACH) for tenant in range(TENANTS)]
-    publish(app, "b.sleep", labels("flood", FLOOD), 0.01, tenant="flood")
+    publish(app, task, labels("flood", FLOOD), 0.01, tenant="flood")
     for label in others:
-        publish(app, "b.sleep", [label], 0.01, tenant=label.rpartition("-")[0])
+        publish(app, task, [label], 0.01, tenant=label.rpartition("-")[0])
     start()
     journal.wait_finished(*others, timeout=60)
     started = journal.labels()
