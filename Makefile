@@ -20,6 +20,7 @@ help:
 	@echo 'make diagnosis    stage the symptoms of docs/diagnosis.md, and write what the commands say'
 	@echo 'make example      a document assistant under load, with its page and dashboards to look at'
 	@echo 'make bench        the measurements of docs/benchmarks.md (hours)'
+	@echo 'make compare      what a user would pick instead, measured under the same arrivals'
 	@echo 'make soak         mixed load on workers that are recycled: what grows (MINUTES=20)'
 	@echo 'make release-check  build wheel and sdist, and use them in clean environments (EXTRAS=extras)'
 	@echo 'make clean        remove what these have made'
@@ -97,6 +98,11 @@ release-check: $(VENV)/.has-test
 bench: $(VENV)/.has-test servers
 	$(RUN) tests.benchmarks $(BENCH)
 
+# Beside other libraries and add-ons; COMPARE="--seeds 2 --loads mixed --only fair,huey".
+.PHONY: compare
+compare: $(VENV)/.has-compare servers
+	$(RUN) tests.benchmarks.others $(COMPARE)
+
 # For instance MINUTES=20 BROKER=rabbitmq POOL=threads SEED=2 JSON=1.
 soak: $(VENV)/.has-soak servers
 	$(RUN) tests.soak $(and $(MINUTES),--minutes $(MINUTES)) $(and $(BROKER),--broker $(BROKER)) \
@@ -112,6 +118,10 @@ tools:
 
 $(VENV)/.has-test: $(INSTALL_INPUTS)
 	@scripts/venv $(VENV) test,lint
+	@touch $@
+
+$(VENV)/.has-compare: $(INSTALL_INPUTS)
+	@scripts/venv $(VENV) test,simulate
 	@touch $@
 
 $(VENV)/.has-soak: $(INSTALL_INPUTS)
@@ -131,5 +141,5 @@ $(VENV)/.has-demo: $(INSTALL_INPUTS)
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(OLDEST) $(NEWEST) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) $(NEWEST) .venv-others .venv-arq build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
