@@ -11,14 +11,17 @@ from collections.abc import Callable
 import psutil
 import redis
 
+from celery_fair.resources.store import LEASE_SECONDS
 from tests.apps import chaotic
 from tests.brokers.redis import RedisServer
-from tests.chaos.plan import Fault
+from tests.chaos.account import Trouble
+from tests.chaos.plan import STALL, Fault
 from tests.chaos.site import READY_SECONDS, Site
 from tests.nodes.worker import WorkerProcess
 
 STOP_SECONDS = 60.0
 PAUSE_MS = 1000
+STALL_SECONDS = LEASE_SECONDS + 3.0
 
 Step = Callable[[], bool]
 """Tried again until it is true: a worker that reconnects hears no command."""
@@ -190,6 +193,29 @@ def _freeze(site: Site, worker: WorkerProcess, fault: Fault) -> list[Step]:
     return [thaw]
 
 
+def _stall(site: Site, worker: WorkerProcess, fault: Fault) -> list[Step]:
+    """It stands still for longer than a lease, with its children or without."""
+    main, at, end = worker.pid, time.time(), time.monotonic() + STALL_SECONDS
+    stopped = [psutil.Process(main)]
+    if fault.how == "all":
+        stopped += worker.children()
+    for process in stopped:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.suspend()
+
+    def go_on() -> bool:
+        if time.monotonic() < end and worker.pid == main and worker.running:
+            return False
+        for process in stopped:
+            with contextlib.suppress(psutil.NoSuchProcess):  # psutil tells another of that number
+                process.resume()
+        pid = None if fault.how == "all" else main
+        site.troubles.append(Trouble(STALL, worker.hostname, at, time.time(), pid))
+        return True
+
+    return [go_on]
+
+
 def _clock(site: Site, worker: WorkerProcess, fault: Fault) -> list[Step]:
     """The clock of what the workers share jumps, for all of them at once, and jumps back."""
     site.clock.write_text(fault.how)
@@ -225,5 +251,6 @@ FAULTS: dict[str, Callable[[Site, WorkerProcess, Fault], list[Step]]] = {
     "resize": _resize,
     "mode": _mode,
     "freeze": _freeze,
+    STALL: _stall,
     "clock": _clock,
 }

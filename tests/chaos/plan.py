@@ -25,6 +25,8 @@ RESIZABLE = ("prefork", *GREEN)
 
 SLOWEST_FAULTS = {"restart_broker": {"redis": 3, "rabbitmq": 2}}
 """How often a run may have them at the most."""
+STALL = "stall"
+"""Takes longer than a lease, so that the shortest plans have none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,11 @@ class Plan:
     faults: tuple[Fault, ...]
     items: int = 0
     """Of a job that runs beside them; none in the run of plain Celery."""
+
+    @property
+    def stalls(self) -> bool:
+        """Whether a worker stands still for longer than it keeps its places."""
+        return any(fault.name == STALL for fault in self.faults)
 
     def text(self) -> str:
         """A page for people: what is published by name, and every fault."""
@@ -162,6 +169,7 @@ FAULTS = {
     "resize": 9,
     "mode": 10,
     "freeze": 8,
+    STALL: 4,
     "clock": 6,
 }
 LASTING = ("clock", "freeze", "gate", "kill_worker", "mode", "move", "pause", "resize")
@@ -174,6 +182,8 @@ def _names(random: Random, number: int, broker: str, pool: str) -> list[str]:
         del weights["kill_child"]
     if pool not in RESIZABLE:
         del weights["resize"]
+    if number <= FEWEST:
+        del weights[STALL]
     names = list(weights)
     while len(names) < number:
         name = _draw(random, weights)
@@ -184,7 +194,7 @@ def _names(random: Random, number: int, broker: str, pool: str) -> list[str]:
 
 
 def _hows(name: str, broker: str, pool: str) -> tuple[str, ...]:
-    if name == "kill_worker":
+    if name in ("kill_worker", STALL):
         return ("all", "main") if pool == "prefork" else ("all",)
     if name == "cut":
         return ("all", "one", "pops") if broker == "redis" else ("all", "one", "abort")

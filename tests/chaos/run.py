@@ -21,7 +21,7 @@ from tests.chaos.places import above_limit, leaked, most_at_once
 from tests.chaos.plan import Call, Plan
 from tests.chaos.progress import Progress
 from tests.chaos.resting import Probe, complaints, grown, wait_rest
-from tests.chaos.site import VISIBILITY_SECONDS, Site
+from tests.chaos.site import Site
 from tests.nodes.journal import Entry
 
 WINDOW = 300
@@ -31,7 +31,8 @@ LASTS_SECONDS = 6.0
 """A fault is undone after that, also where too few tasks end meanwhile."""
 STEP_SECONDS = 90.0
 SETTLED_SECONDS = 3.0
-QUIET_SECONDS = VISIBILITY_SECONDS + 25.0
+QUIET_SECONDS = 25.0
+"""Beside the time after which Redis gives out again what a worker that died has had."""
 POLL_SECONDS = 0.02
 WARM_UP = 24
 
@@ -203,7 +204,7 @@ class Chaos:
     def _wait_quiet(self) -> None:
         """Until nothing is open, or nothing has ended for so long that nothing will."""
         seen, since = -1, time.monotonic()
-        while time.monotonic() - since < QUIET_SECONDS:
+        while time.monotonic() - since < self.site.visibility_seconds + QUIET_SECONDS:
             self.progress.look()
             if self.progress.ended != seen:
                 seen, since = self.progress.ended, time.monotonic()

@@ -29,9 +29,16 @@ def test_a_plan_has_all_its_tasks_and_each_fault(seed):
     plan = make_plan(seed, **SHORT)
     assert sum(call.size for call in plan.calls) == 1500
     assert len({call.id for call in plan.calls}) == len(plan.calls)
-    assert {fault.name for fault in plan.faults} == set(FAULTS)
+    assert {fault.name for fault in plan.faults} == set(FAULTS) - {"stall"}
     assert 2 <= plan.workers <= 4
     assert all(fault.worker < plan.workers for fault in plan.faults)
+
+
+def test_a_plan_of_more_faults_has_workers_that_stand_still_for_longer_than_a_lease():
+    plan = make_plan(1, tasks=2000, broker="redis", pool="threads")
+    assert {fault.name for fault in plan.faults} == set(FAULTS) - {"kill_child", "resize"}
+    assert plan.stalls
+    assert not make_plan(1, **SHORT).stalls
 
 
 def test_faults_come_in_order_after_a_start_and_before_an_end_in_peace():
