@@ -52,8 +52,8 @@ def _celery(name: str, broker: str, what: str, docs: str, setup: str = "") -> Co
 _RESERVED = "Celery: two workers, one slot for interactive tasks only, the rest for both; late acks"
 _FAIR = "Celery with celery-fair, settings at their defaults: one worker"
 _DRAMATIQ = (
-    "dramatiq: one process of eight threads, a queue and a priority for each kind, prefetch 8 "
-    "(it counts what runs: the least that keeps all threads busy)"
+    "dramatiq: one process of eight threads, a queue and a priority for each kind, prefetch at its "
+    "default of two a thread, since it sorts by priority what is prefetched"
 )
 _DRAMATIQ_DOCS = "https://dramatiq.io/guide.html#message-priorities"
 

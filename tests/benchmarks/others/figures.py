@@ -82,10 +82,10 @@ class Row:
         ]
         return median(ratios) if ratios else math.nan
 
-    @property
-    def longest_batch_gap(self) -> float:
-        gaps = [run["longest_batch_gap"] for run in self.runs]
-        return max((gap for gap in gaps if gap is not None), default=math.nan)
+    def most(self, name: str) -> float:
+        """Of all runs; what doesn't apply to a run is None there."""
+        found = [run[name] for run in self.runs]
+        return max((one for one in found if one is not None), default=math.nan)
 
 
 def rows(runs: Sequence[Run], load: str) -> list[Row]:
@@ -108,7 +108,7 @@ def rows(runs: Sequence[Run], load: str) -> list[Row]:
 
 HEADINGS = (
     "contestant", *QUANTILES, "never started", "batch/s", "batch's slot time", "× fifo",
-    "longest gap", "lost", "twice", "failed",
+    "no batch began", "no batch ran", "lost", "twice", "failed",
 )  # fmt: skip
 
 
@@ -122,7 +122,8 @@ def cells(row: Row) -> list[str]:
         _number(row.mean("batch_per_second"), "{:.2f}"),
         _number(row.batch_share, "{:.0%}"),
         _number(row.batch_ratio, "{:.2f}"),
-        _number(row.longest_batch_gap, "{:.1f} s"),
+        _number(row.most("longest_batch_gap"), "{:.1f} s"),
+        _number(row.most("longest_without_batch"), "{:.1f} s"),
         str(row.total("lost")),
         str(row.total("executed_twice")),
         f"{len(row.failures)} of {len(row.failures) + len(row.runs)}" if row.failures else "0",

@@ -65,8 +65,8 @@ def load(name: str, seed: int) -> Load:
             arrivals=Arrivals(rate=60),
             interactive_service=LogNormal(0.18, 0.4, 1.0),
             warmup=4.0,
-            duration=15.0,
-            grace=15.0,
+            duration=12.0,
+            grace=12.0,
         )
     assert name == "mixed", name
     return mixed

@@ -86,6 +86,7 @@ def document(outcome: Outcome) -> dict[str, Any]:
             )
         },
         "longest_batch_gap": summary.longest_batch_gap if outcome.sent["batch"] else None,
+        "longest_without_batch": _longest_without_batch(outcome) if outcome.sent["batch"] else None,
         "busy": summary.machine,
     }  # fmt: skip
 
@@ -99,6 +100,17 @@ def _slots_used(outcome: Outcome, kind: str) -> float:
         if begun.kind == kind
     )
     return sum(seconds) / (end - start)
+
+
+def _longest_without_batch(outcome: Outcome) -> float:
+    """The longest time in which no batch task ran at all, though some always waited."""
+    begin, end = outcome.window[0], outcome.observed_until
+    covered = longest = 0.0
+    for begun in sorted(outcome.starts, key=lambda begun: begun.at):
+        if begun.kind == "batch":
+            longest = max(longest, min(begun.at, end) - max(covered, begin))
+            covered = max(covered, outcome.finishes.get(begun.task_id, end))
+    return max(longest, end - max(covered, begin))
 
 
 def versions(packages: Iterable[str] = PACKAGES) -> dict[str, str]:
@@ -122,11 +134,10 @@ def main() -> None:
     parser.add_argument("--log", type=Path, required=True)
     options = parser.parse_args()
     load = loads.load(options.load, options.seed)
-    digest = loads.digest_of(load)
     if options.duration:
         load = replace(load, duration=options.duration)
     outcome = run(CONTESTANTS[options.contestant], options.broker, load, options.log)
-    found = {"digest": digest, "versions": versions(), **document(outcome)}
+    found = {"digest": loads.digest_of(load), "versions": versions(), **document(outcome)}
     options.output.write_text(json.dumps(found))
 
 

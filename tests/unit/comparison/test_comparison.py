@@ -24,6 +24,7 @@ def run(contestant="fair", seed=1, **changed):
         "batch_slots": 6.0,
         "batch_per_second": 3.0,
         "longest_batch_gap": 1.0,
+        "longest_without_batch": 0.0,
         "lost": 0,
         "executed_twice": 0,
         "versions": {"python": "3.11.7", "celery": "5.7.0"},
@@ -82,7 +83,8 @@ def test_a_wait_of_a_task_that_never_started_is_a_lower_bound():
         "batch/s": "3.00",
         "batch's slot time": "100%",
         "× fifo": "1.00",
-        "longest gap": "1.0 s",
+        "no batch began": "1.0 s",
+        "no batch ran": "0.0 s",
         "lost": "0",
         "twice": "0",
         "failed": "0",
@@ -99,7 +101,7 @@ def test_who_failed_has_a_row():
     rows = figures.rows([run("rq", seed=2), FAILED], "mixed")
     assert [figures.cells(row)[-1] for row in rows] == ["1 of 2"]
     (only,) = figures.rows([FAILED], "mixed")
-    assert figures.cells(only)[1:] == ["–"] * 4 + ["0", "–", "–", "–", "–", "0", "0", "1 of 1"]
+    assert figures.cells(only)[1:] == ["–"] * 4 + ["0", "–", "–", "–", "–", "–", "0", "0", "1 of 1"]
 
 
 def test_what_a_trial_said_last_is_its_reason():

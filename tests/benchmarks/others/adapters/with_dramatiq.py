@@ -37,8 +37,9 @@ ACTORS = {
 
 def workers(slots: int) -> list[Worker]:
     arguments = ["dramatiq", __name__, "--processes", "1", "--threads", str(slots)]
-    environment = {"dramatiq_queue_prefetch": str(slots)}
-    return [Worker(arguments, slots, environment=environment)]
+    # The prefetch stays at two a thread: they are sorted together, and with less of them a thread
+    # takes batch while the next interactive ones are fetched.
+    return [Worker(arguments, slots)]
 
 
 def submit(kind: str, call: Call) -> None:
