@@ -47,13 +47,6 @@ def add_tasks(app: Celery) -> None:
             with recorded(self, label):
                 time.sleep(seconds)
 
-        @task(name=f"{prefix}.until")
-        def until(self, label, path):
-            """Until a file is there."""
-            with recorded(self, label):
-                while not os.path.exists(path):
-                    time.sleep(0.02)
-
         @task(name=f"{prefix}.late", acks_late=True)
         def late(self, label, seconds=0.0):
             with recorded(self, label):
@@ -69,6 +62,15 @@ def add_tasks(app: Celery) -> None:
             with recorded(self, label):
                 if self.request.retries < times:
                     raise self.retry(countdown=countdown)
+
+        for name, late in (("until", False), ("late_until", True)):
+
+            @task(name=f"{prefix}.{name}", acks_late=late)
+            def until(self, label, path):
+                """Until a file is there."""
+                with recorded(self, label):
+                    while not os.path.exists(path):
+                        time.sleep(0.02)
 
 
 def calm() -> float:

@@ -9,7 +9,6 @@ PREFETCH is the prefetch count that kombu's channels are given behind our back.
 
 from __future__ import annotations
 
-import functools
 import os
 import time
 from pathlib import Path
@@ -19,28 +18,14 @@ from celery.worker.control import control_command, inspect_command
 
 from tests.apps import mixed, naive
 from tests.brokers.broker import Broker
-from tests.nodes.journal import record, recorded
+from tests.nodes.journal import record
 
 POLL_SECONDS = 0.01
 
 
 def make_app(broker: Broker, **conf: object) -> Celery:
-    """A new app on ``broker`` with mixed's tasks, and late ones that run until a file is there."""
-    app = mixed.make_app(broker, **conf)
-    task = functools.partial(app.task, bind=True, shared=False)
-    for prefix in ("i", "b"):
-
-        @task(name=f"{prefix}.late_until", acks_late=True)
-        def late_until(self, label, path):
-            with recorded(self, label):
-                _wait_for(path)
-
-    return app
-
-
-def _wait_for(path: str) -> None:
-    while not Path(path).exists():
-        time.sleep(POLL_SECONDS)
+    """A new app on ``broker`` with mixed's tasks."""
+    return mixed.make_app(broker, **conf)
 
 
 @inspect_command()

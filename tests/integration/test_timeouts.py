@@ -128,20 +128,22 @@ def test_what_may_still_wait_is_not_kept_from_other_workers(broker, app, start, 
     journal.wait(lambda entries: "next" in [e.label for e in entries], what="the other to run it")
 
 
-def test_a_task_and_its_call_say_how_long(broker, app, start, journal):
+def test_a_task_and_its_call_say_how_long(broker, app, start, journal, tmp_path):
     worker = start(env={"CELERY_FAIR__INTERACTIVE_TIMEOUT_SECONDS": "60"})
-    publish(app, "i.sleep", labels("long", SLOTS), 3)
+    publish(app, "i.until", labels("long", SLOTS), str(tmp_path / "free"))
     journal.wait(lambda entries: len(entries) == SLOTS, what="both slots to be taken")
     declared = _call(app, "declared", "i.hasty")
     called = _call(app, "called", "i.hasty", timeout_seconds=60)
     assert _error(declared).timeout_seconds == 0.5
+    (tmp_path / "free").touch()
     assert called.get(timeout=20) == "called"
     _wait_dropped(app, worker, 1)
 
 
 def test_a_retry_waits_anew(broker, app, start, journal):
     start()
-    result = app.tasks["i.retrying"].apply_async(("r", 3, 1.0), timeout_seconds=2)
+    # Three attempts after a second each: late for the time that all have, far from it each.
+    result = app.tasks["i.retrying"].apply_async(("r", 3, 1.0), timeout_seconds=2.9)
     result.get(timeout=20)
     assert journal.started() == ["r"] * 4
 

@@ -90,6 +90,7 @@ class Run:
     kind: str
     started_at: float
     finished_at: float
+    pid: int
 
     @property
     def seconds(self) -> float:
@@ -109,7 +110,7 @@ def runs(entries: Iterable[Entry], prefix: str = "") -> list[Run]:
         elif key in begun:
             start = begun.pop(key)
             kind = "batch" if start.name.startswith("b.") else "interactive"
-            found.append(Run(start.label, kind, start.at, entry.at))
+            found.append(Run(start.label, kind, start.at, entry.at, start.pid))
     return sorted(found, key=lambda run: run.started_at)
 
 

@@ -98,13 +98,14 @@ def test_a_system_exit_ends_the_child_and_gives_its_slot_back(start, app, journa
 def test_soft_and_hard_time_limits_give_their_slots_back(pool, start, app, journal, full):
     worker = start(pool, env={"CELERY_CONF": json.dumps({"broker_heartbeat": 0})})
     count = 50 if full else 2
-    soft = {"soft_time_limit": 1} if pool == "prefork" else {}
-    publish(app, "b.sleep", labels("soft", count), 60, time_limit=2, **soft)
+    soft = {"soft_time_limit": 1, "time_limit": 30} if pool == "prefork" else {"time_limit": 2}
+    publish(app, "b.sleep", labels("soft", count), 60, **soft)
     publish(app, "b.sleep", labels("hard", count), 60, time_limit=1)
     journal.wait_started(*labels("soft", count), *labels("hard", count), timeout=20 + 3 * count)
     outcomes = _outcomes(_wait_free(app, worker))["batch"]
     # A soft limit is an exception in the task; only prefork has one.
-    expected = {"time_limit": count, "failed": count} if soft else {"time_limit": 2 * count}
+    both = {"time_limit": count, "failed": count}
+    expected = both if pool == "prefork" else {"time_limit": 2 * count}
     assert outcomes == expected
     _runs_as_before(app, journal)
 
@@ -148,13 +149,16 @@ def test_terminated_tasks_give_their_slots_back(pool, start, app, journal, full)
 # Under solo a revoke and the task that it means are read after the same task, in any order.
 @pytest.mark.parametrize("pool", [pool for pool in POOLS if pool != "solo"])
 @pytest.mark.brokers("redis")
-def test_revoked_and_expired_tasks_never_take_a_slot_for_good(pool, start, app, journal):
-    worker = start(pool)
-    publish(app, "b.sleep", labels("busy", 2 if pool != "solo" else 1), 1.5)
-    journal.wait_started("busy0")
+def test_revoked_and_expired_tasks_never_take_a_slot_for_good(pool, start, app, journal, tmp_path):
+    worker, free = start(pool), tmp_path / "free"
+    publish(app, "b.until", labels("busy", SLOTS), str(free))
+    journal.wait_started(*labels("busy", SLOTS))
     revoked = [app.tasks["b.sleep"].apply_async((label,)) for label in labels("revoked", 5)]
-    app.control.revoke([result.id for result in revoked])
+    ids = {result.id for result in revoked}
+    app.control.revoke(list(ids))
+    wait_until(lambda: ids <= set(ask(app, worker.hostname, "revoked")), "it to be known")
     publish(app, "b.sleep", labels("expired", 5), expires=0.001)
+    free.touch()
     publish(app, "b.sleep", ["after"])
     journal.wait_finished("after", timeout=30)
     status = _wait_free(app, worker)

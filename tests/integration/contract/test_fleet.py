@@ -12,7 +12,13 @@ import pytest
 from tests.brokers.broker import Broker
 from tests.brokers.waiting import wait_until
 from tests.integration.contract.fleet import FleetSite
-from tests.integration.contract.site import labels, most_at_once, of_kind, running_at
+from tests.integration.contract.site import (
+    labels,
+    most_at_once,
+    of_kind,
+    running_at,
+    seconds_within,
+)
 
 SHARE = 0.2
 BATCH_SECONDS = 1.0
@@ -65,11 +71,21 @@ def test_interactive_tasks_find_a_free_worker_over_a_batch_backlog(fleet: FleetS
     waited_for_batch = [
         run.label
         for run in interactive
-        if any(published[run.label] < other.finished_at < run.started_at for other in batch)
+        if any(
+            published[run.label] < other.finished_at < run.started_at
+            for other in batch
+            if other.pid == run.pid
+        )
     ]
+    # By order, and by no clock: on a busy machine even a free worker takes its time.
     assert len(waited_for_batch) <= len(published) // 3
-    waits = sorted(run.started_at - published[run.label] for run in interactive)
-    assert waits[int(0.9 * len(waits))] < BATCH_SECONDS
+    overtaken = [
+        run.label
+        for run in interactive
+        if any(published[run.label] < other.started_at < run.started_at - BATCH_SECONDS
+               for other in batch)
+    ]  # fmt: skip
+    assert len(overtaken) <= len(published) // 10
     # The reserve is the fleet's, not each worker's: batch has half of the slots and more.
     assert fleet.slots // 2 <= most_at_once(batch) < fleet.slots
 
@@ -86,8 +102,10 @@ def test_batch_keeps_its_share_of_the_fleet_under_a_flood(fleet: FleetSite):
     begin = interactive[count // 3].started_at
     end = interactive[-3 * fleet.slots].started_at
     within = [run for run in batch if begin <= run.started_at < end]
-    got = sum(run.seconds for run in within)
-    assert 0.3 * SHARE <= got / (fleet.slots * (end - begin)) <= 2.5 * SHARE
+    got = seconds_within(batch, begin, end)
+    # Of what the slots have worked: where the machine is slow, each is idle between two tasks.
+    worked = got + seconds_within(interactive, begin, end)
+    assert 0.3 * SHARE <= got / worked <= 2.5 * SHARE
     crowded = [run for run in within if running_at(within, run.started_at) > guaranteed + 1]
     assert len(crowded) <= len(within) // 4
     fleet.wait_finished("flood-b", 5 * fleet.slots)

@@ -117,6 +117,9 @@ def test_a_queue_added_at_run_time_survives_a_lost_connection(
     )
     app.control.add_consumer("imports", destination=[worker.hostname], reply=True, timeout=5)
     app.control.cancel_consumer("celery.batch", destination=[worker.hostname], reply=True)
+    wait_until(  # both are done after they are answered
+        lambda: ask(app, worker.hostname)["kinds"]["batch"]["queues"] == ["imports"], "imports"
+    )
     cut_workers(shared_redis, broker)
     wait_until(
         lambda: "Connection to broker lost" in worker.log_text(), "the worker to notice", timeout=20

@@ -43,7 +43,7 @@ def fair_mode(broker):
         command = [sys.executable, "-m", "celery", "-A", "tests.apps.mixed", "fair", "mode", mode]
         env = {**os.environ, **broker.environ(), "CELERY_CONF": json.dumps({"fair": FAIR})}
         done = subprocess.run(
-            command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=30
+            command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=60
         )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout

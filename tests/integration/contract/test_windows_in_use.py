@@ -97,9 +97,12 @@ def test_rate_limited_batch_does_not_stop_interactive_and_is_counted(
     journal.wait_started("limited0")
     publish(app, "i.sleep", labels("quick", 10))
     journal.wait_finished(*labels("quick", 10), timeout=20)
-    status = _wait_status(
-        app, worker, lambda s: abs((s["kinds"]["batch"]["backlog"] or 0) - 39) <= 2
-    )
+
+    def seen(status):
+        batch = status["kinds"]["batch"]
+        return batch["rate_limited"] and abs((batch["backlog"] or 0) - 39) <= 2
+
+    status = _wait_status(app, worker, seen)
     # No more than Celery would prefetch, whatever batch is owed meanwhile; and on RabbitMQ what a
     # window may deliver beyond its room.
     most = 4 * 4 * (2 if broker.name == "rabbitmq" else 1)
@@ -132,7 +135,9 @@ def test_the_backlog_is_exact_with_priorities_a_prefix_and_a_separator(
 
 @pytest.mark.timeout(600)
 @pytest.mark.brokers("redis", "rabbitmq")
-def test_autoscale_grows_to_what_is_held_and_shrinks_again(start_worker, app, journal, full):
+def test_autoscale_grows_to_what_is_held_and_shrinks_again(
+    start_worker, app, journal, tmp_path, full
+):
     """I1: Celery grows the pool by what is reserved, so lanes hold more than there are slots."""
     worker = start_worker(
         "tests.apps.mixed",
@@ -142,9 +147,11 @@ def test_autoscale_grows_to_what_is_held_and_shrinks_again(start_worker, app, jo
     )
     turns = 20 if full else 2
     for turn in range(turns):
-        publish(app, "b.late", labels(f"b{turn}-", 15), 1.0)
-        publish(app, "i.late", labels(f"i{turn}-", 5), 1.0)
+        grown = tmp_path / f"grown {turn}"
+        publish(app, "b.late_until", labels(f"b{turn}-", 15), str(grown))
+        publish(app, "i.late_until", labels(f"i{turn}-", 5), str(grown))
         _wait_status(app, worker, lambda s: s["slots"]["total"] == 8)
+        grown.touch()
         journal.wait(lambda entries, turn=turn: _ended(entries) == 20 * (turn + 1), timeout=40)
         status = _wait_status(app, worker, lambda s: s["slots"]["total"] == 2, timeout=40)
         assert [kind["running"] for kind in status["kinds"].values()] == [0, 0]

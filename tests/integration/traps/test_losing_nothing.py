@@ -59,7 +59,9 @@ def test_what_was_unacknowledged_comes_back_though_both_pops_were_in_flight(site
 @pytest.mark.parametrize("naive", ["", "two_channels_for_solo"], ids=["cured", "naive"])
 def test_solo_pops_nothing_while_a_task_blocks_its_loop(site, naive):
     """T4: what a second channel's BRPOP has popped sits in the socket for all of a long task."""
-    worker = site.start(naive, pool="solo", concurrency=1)
+    # However slow the machine: the double's BRPOP does not end by itself before the messages come.
+    conf = {"broker_transport_options": {"polling_interval": 60}} if naive else {}
+    worker = site.start(naive, pool="solo", concurrency=1, conf=conf)
     site.block("b.late_until", "long")
     site.journal.wait_started("long")
     for number in range(3):
@@ -81,9 +83,11 @@ def test_solo_decides_at_each_pop_which_kind_comes(site, naive):
         site.send("b.sleep", f"b{number}", 0.1)
         site.send("i.sleep", f"i{number}", 0.1)
     site.start(naive, pool="solo", concurrency=1)
-    site.journal.wait_count(16, "start", LONG_SECONDS)
-    order = "".join(label[0] for label in site.journal.started()[:16])
-    assert order.count("b") >= 5 if naive else order.count("b") <= 3, order
+    starts = [e for e in site.journal.wait_count(16, "start", LONG_SECONDS) if e.event == "start"]
+    order = "".join(entry.label[0] for entry in starts[:16])
+    # By the time that has passed: a machine that stands still owes batch for it.
+    owed = 0.2 * (starts[15].at - starts[0].at) / 0.1
+    assert order.count("b") >= 5 if naive else order.count("b") <= max(3, owed + 1), order
 
 
 @pytest.mark.parametrize("naive", ["", "start_unasked"], ids=["cured", "naive"])

@@ -31,7 +31,8 @@ def test_reconnects_leave_one_timer_and_one_pop_a_lane(site, pool, reconnects, n
     wait_until(lambda: site.ask(worker, "fair_probe")["timers"] == timers, f"{timers} timers")
     after = _probe(site, worker)
     assert after["restarts"] == reconnects
-    assert after["slots_in_use"] == 0
+    # A late acknowledgement, which ends a task for the broker, comes before its slot is free.
+    wait_until(lambda: site.ask(worker, "fair_probe")["slots_in_use"] == 0, "no slot in use")
     assert site.starts() == {f"{kind}{number}": 1 for kind in "ib" for number in range(reconnects)}
 
 

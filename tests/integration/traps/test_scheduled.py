@@ -25,7 +25,7 @@ def test_revoked_tasks_no_longer_count_as_scheduled(site, naive, refuted):
         return
     site.journal.wait_finished("now", timeout=LONG_SECONDS)
     assert site.ask(worker)["kinds"]["batch"]["scheduled"] == 0
-    assert site.unacknowledged() == 20
+    wait_until(lambda: site.unacknowledged() == 20, "the other two to be acknowledged")
 
 
 @pytest.mark.parametrize("pool", ["prefork", "threads", "gevent", "eventlet"])
@@ -74,8 +74,12 @@ def test_at_rest_the_window_is_what_it_was(site, full):
         site.journal.wait_finished(f"eta{turn}", f"retry{turn}", timeout=LONG_SECONDS)
         # Celery 5.7 ends at a reconnect that finds a child gone and not yet reaped.
         wait_until(lambda: len(_children(site, worker)) == 2, "two children", timeout=LONG_SECONDS)
-    probe = site.ask(worker, "fair_probe")
-    assert (probe["slots_in_use"], probe["scheduled"]) == (0, 0)
+
+    def books():
+        probe = site.ask(worker, "fair_probe")
+        return probe["slots_in_use"], probe["scheduled"]
+
+    wait_until(lambda: books() == (0, 0), lambda: f"nothing in use or scheduled: {books()}")
     _wait_window(site, worker)
 
 
