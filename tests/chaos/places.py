@@ -112,11 +112,14 @@ def _use(start: Entry, ended: float) -> Use:
 
 
 def _death(entry: Entry, deaths: Iterable[Trouble], ended: float) -> float:
-    """When a run was ended by force, if it was: a journal has no line of that."""
+    """When a run was ended by force, if it was: a journal has no line of that.
+
+    It may have begun while the signal was on its way.
+    """
     worker = entry.more.get("worker")
     by_force = [
         one.at - GRACE_SECONDS
         for one in deaths
-        if one.worker == worker and one.at >= entry.at and one.pid in (None, entry.pid)
+        if one.worker == worker and one.until >= entry.at and one.pid in (None, entry.pid)
     ]
     return min([ended, *by_force])

@@ -37,6 +37,13 @@ def test_one_more_than_there_are_places_is_a_complaint():
     assert found(*some(0, 1.0, 2.0), run(9, 1.5, 3.0))
 
 
+def test_what_began_as_its_worker_was_being_killed_ended_with_it():
+    kill = Trouble("kill", STALLED, at=10.0, until=10.2)
+    (start, _) = run(9, 10.1, 99.0, STALLED, pid=1)
+    assert not found([start], *some(0, 11.0, 12.0), troubles=(kill,))
+    assert found([start], *some(0, 11.0, 12.0))
+
+
 def test_what_a_worker_ran_as_it_came_to_stand_still_goes_on_beside_others():
     stall = Trouble("stall", STALLED, at=10.0, until=23.0, pid=1)
     before = list(some(0, 9.0, 24.0, STALLED, pid=1))
