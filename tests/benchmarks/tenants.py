@@ -11,6 +11,8 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
+import time
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,6 +52,15 @@ class Load:
     tenants: int
     each: int
     seconds: float
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one broker and load came to, by way."""
+
+    broker: str
+    load: dict[str, object]
+    found: dict[str, dict[str, float]]
 
 
 def ways(shards: int) -> list[Way]:
@@ -153,7 +164,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.costs:
         tenant_costs.main()
         return
-    results = []
+    results: list[Result] = []
+    began, longest = time.monotonic(), 0.0
+    for _ in range(options.rounds):
+        at = time.monotonic()
+        if at + longest > began + options.minutes * 60:
+            print("no more rounds in that time")
+            break
+        results += one_round(options)
+        longest = max(longest, time.monotonic() - at)
+        if options.json is not None:
+            options.json.write_text(json.dumps([vars(one) for one in results], indent=1))
+    if options.rounds > 1:
+        print("\n".join(summary(results)))
+
+
+def one_round(options: argparse.Namespace) -> Iterator[Result]:
+    """Each broker and kind once, in each way."""
     for name in options.broker:
         for kind in options.kind:
             load = Load(
@@ -168,9 +195,25 @@ def main(arguments: Sequence[str] | None = None) -> None:
                         load, way, server.broker, Path(place) / "run", not options.others
                     )
             print("\n".join(report(load, name, found)), flush=True)
-            results.append({"broker": name, "load": vars(load), "found": found})
-    if options.json is not None:
-        options.json.write_text(json.dumps(results, indent=1))
+            yield Result(name, vars(load), found)
+
+
+def summary(results: Sequence[Result]) -> Iterator[str]:
+    """From the least to the most of all rounds, of each broker, kind and way."""
+    ratios: dict[tuple[str, ...], list[float]] = defaultdict(list)
+    before: dict[tuple[str, ...], list[float]] = defaultdict(list)
+    for one in results:
+        alone = one.found["alone"]["others_seconds"]
+        for way, found in one.found.items():
+            if way != "alone":
+                key = one.broker, str(one.load["kind"]), way
+                ratios[key].append(found["others_seconds"] / alone)
+                before[key].append(found["big_before"])
+    for key, found in ratios.items():
+        yield (
+            f"{' '.join(key)}: {len(found)} rounds, {min(found):.2f} to {max(found):.2f} x alone, "
+            f"{min(before[key]):.0f} to {max(before[key]):.0f} of the big one's before"
+        )
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -187,6 +230,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--each", type=int, default=10)
     add("--seconds", type=float, default=0.02)
     add("--json", type=Path)
+    add("--rounds", type=int, default=1, help="all of it so often")
+    add("--minutes", type=float, default=60.0, help="no round begins that may last for longer")
     add("--costs", action="store_true", help="what a tenant costs a message, and nothing else")
     return parser
 
