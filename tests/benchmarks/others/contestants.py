@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 BROKER_VARIABLE = "OTHERS_BROKER"
@@ -16,8 +17,8 @@ class Contestant:
     """A way of running both kinds of work on the same number of slots.
 
     ``setup`` is the ruler's name for it, where it is Celery. ``environment`` is the name of the
-    requirements with which it runs, or empty for those of celery-fair. ``alone`` ones need so much
-    CPU that nothing may run beside them.
+    requirements with which it runs, or empty for those of celery-fair. Under the loads in
+    ``alone_under`` it needs so much CPU that nothing may run beside it.
     """
 
     name: str
@@ -28,7 +29,7 @@ class Contestant:
     setup: str = ""
     environment: str = "others"
     takes_batch: bool = True
-    alone: bool = False
+    alone_under: Sequence[str] = ()
 
     @property
     def module(self) -> str:
@@ -55,7 +56,7 @@ _DRAMATIQ = (
     "dramatiq: one process of eight threads, a queue and a priority for each kind, prefetch at its "
     "default of two a thread, since it sorts by priority what is prefetched"
 )
-_DRAMATIQ_DOCS = "https://dramatiq.io/guide.html#message-priorities"
+_DRAMATIQ_DOCS = "https://dramatiq.io/guide.html#prioritizing-messages"
 
 CONTESTANTS = {
     one.name: one
@@ -103,7 +104,7 @@ CONTESTANTS = {
             "redis",
             "with_huey",
             "huey: eight threads, PriorityRedisHuey, a priority for each kind; it has no late acks",
-            "https://huey.readthedocs.io/en/latest/guide.html#task-priority",
+            "https://huey.readthedocs.io/en/latest/guide.html#priority",
         ),
         Contestant(
             "rq",
@@ -111,7 +112,7 @@ CONTESTANTS = {
             "with_rq",
             "rq: worker-pool of eight processes (a fork a job), the queue high before low",
             "https://python-rq.org/docs/workers/#worker-pool",
-            alone=True,
+            alone_under=("bursts", "flood"),
         ),
         Contestant(
             "arq",

@@ -35,6 +35,10 @@ class Trial:
     load: str
     seed: int
 
+    @property
+    def alone(self) -> bool:
+        return self.load in self.contestant.alone_under
+
     def __str__(self) -> str:
         return f"{self.load}-{self.seed}-{self.contestant.name}"
 
@@ -68,8 +72,8 @@ def run_all(
 ) -> Iterator[tuple[Trial, dict[str, Any]]]:
     """Run them and keep each result below ``folder``; what failed has its reason as ``failed``."""
     pythons = {name: _python(name) for name in {one.contestant.environment for one in wanted}}
-    beside = [one for one in wanted if not one.contestant.alone]
-    alone = [one for one in wanted if one.contestant.alone]
+    beside = [one for one in wanted if not one.alone]
+    alone = [one for one in wanted if one.alone]
 
     def kept(trial: Trial) -> tuple[Trial, dict[str, Any]]:
         python = pythons[trial.contestant.environment]
