@@ -13,6 +13,7 @@ import pytest
 from celery import Celery
 
 from celery_fair import Fair, QueueFull
+from celery_fair.admission.backlog import ANSWER_SECONDS
 from tests.apps import mixed, sharing
 from tests.apps.sharing import PLACES
 from tests.brokers.broker import Broker
@@ -104,7 +105,7 @@ def test_the_wait_is_estimated_from_what_the_workers_say(limited, start_worker, 
         return len(journal.labels("finish")) == 4 and fair.admission.backlog.rate("interactive")
 
     wait_until(rate, "the worker to tell its mean run time", timeout=20)
-    for number in range(16):  # on two slots, less batch's share: some five seconds
+    for number in range(32):  # on two slots, less batch's share: some ten seconds
         fair.app.send_task("i.sleep", (f"more{number}", 0.5), parent_id="let in")
 
     def refusal() -> QueueFull | None:
@@ -117,6 +118,8 @@ def test_the_wait_is_estimated_from_what_the_workers_say(limited, start_worker, 
     error = wait_until(refusal, "the next reading", timeout=10)
     assert error.limited_by == "wait"
     assert 2 < error.wait_seconds < 15
+    with app.connection_for_write() as connection:
+        connection.default_channel.queue_purge("celery")
     wait_until(lambda: is_admitted(fair, "interactive"), "the wait to be short again", timeout=20)
 
 
@@ -191,8 +194,9 @@ def test_a_broker_that_does_not_answer_admits_soon_and_is_asked_again(
                     app.send_task("b.sleep", ("x",))
                 time_taken.append(time.monotonic() - started)
         assert fair.admission.facts().blind["batch"] > 20
-        assert max(time_taken) < 2.5
-        assert sorted(time_taken)[-5] < 0.1  # the others wait for nothing
+        assert max(time_taken) < 4
+        # Once a second one waits until the broker doesn't answer, the others for nothing.
+        assert sorted(time_taken)[-5] < ANSWER_SECONDS
         wait_until(lambda: not is_admitted(fair, "batch"), "the limit to be back", timeout=15)
     finally:
         proxy.close()
