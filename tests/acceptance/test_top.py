@@ -18,6 +18,7 @@ from tests.brokers.broker import Broker
 from tests.brokers.fixtures import watch
 from tests.brokers.process import ChildProcess, free_port
 from tests.brokers.waiting import wait_until
+from tests.nodes.answering import until_answered
 from tests.nodes.worker import ROOT
 
 APP = "tests.apps.mixed"
@@ -65,7 +66,7 @@ class Terminal:
         frame = self.written.rpartition("\x1b[H")[0].rpartition("\x1b[H")[2].partition("\x1b[?")[0]
         return re.sub(r"\x1b\[[0-9;]*m", "", frame).split("\r\n")
 
-    def wait_for(self, *words: str, without: str | None = None, timeout=20.0) -> list[str]:
+    def wait_for(self, *words: str, without: str | None = None, timeout=40.0) -> list[str]:
         """Wait for a frame with all the words in it."""
 
         def there():
@@ -163,14 +164,18 @@ def test_a_worker_that_comes_later_is_shown(broker, open_top, start_worker):
 
 
 @pytest.fixture
-def run_top(broker):
+def run_top(request, broker):
     """One run of the command, not in a terminal."""
 
     def run(*options, **env) -> subprocess.CompletedProcess[str]:
         env = {**os.environ, **broker.environ(), "COLUMNS": "80", **env}
-        return subprocess.run(
-            [*TOP, *options], cwd=ROOT, env=env, capture_output=True, text=True, timeout=30
-        )
+
+        def once():
+            return subprocess.run(
+                [*TOP, *options], cwd=ROOT, env=env, capture_output=True, text=True, timeout=60
+            )
+
+        return until_answered(once) if "start_worker" in request.fixturenames else once()
 
     return run
 
@@ -202,7 +207,13 @@ def test_a_broker_that_is_not_there_is_one_sentence(run_top):
 
 def test_a_terminal_that_can_not_move_its_cursor_gets_one_frame(broker, start_worker, open_top):
     start_worker(APP)
-    top = open_top(broker, term="dumb")
-    assert top.process.wait() == 0
+
+    def run_once():
+        top = open_top(broker, term="dumb")
+        top.process.wait()
+        return top
+
+    top = until_answered(run_once, lambda top: top.process.exit_code)
+    assert top.process.exit_code == 0
     assert "\x1b[?" not in top.written
     assert "w1@test  gate open" in top.written

@@ -22,6 +22,7 @@ from tests.apps import mixed
 from tests.brokers.broker import Broker
 from tests.brokers.redis import RedisServer
 from tests.brokers.waiting import wait_until
+from tests.nodes.answering import until_answered
 from tests.nodes.worker import ROOT, WorkerProcess
 from tests.unit.jobs.kept import keep
 
@@ -53,7 +54,7 @@ def site(tmp_path_factory):
         for number in range(400):
             app.tasks["b.sleep"].delay(f"b{number}", 0.5)
             app.tasks["i.sleep"].delay(f"i{number}", 0.5)
-        wait_until(lambda: _has_a_share(app), "a share of batch", timeout=20)
+        wait_until(lambda: _has_a_share(app), "a share of batch")
         yield broker
         app.close()
     finally:
@@ -63,8 +64,8 @@ def site(tmp_path_factory):
 
 
 def _has_a_share(app) -> bool:
-    (reply,) = app.control.broadcast("fair_status", reply=True, limit=1, timeout=2)
-    return reply["web1@shop"]["share"]["received"] is not None
+    replies = app.control.broadcast("fair_status", reply=True, limit=1, timeout=2)
+    return any(reply["web1@shop"]["share"]["received"] is not None for reply in replies)
 
 
 @pytest.fixture
@@ -77,9 +78,16 @@ def celery(site):
         if shell:
             command = ["sh", "-c", f'"$@" | {shell}', "-", *command]
         env = {**os.environ, **site.environ(), "COLUMNS": "80"}
-        return subprocess.run(
-            command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=30
-        )
+
+        def once():
+            done = subprocess.run(
+                command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=60
+            )
+            if "No worker answered" in done.stderr:  # also where the pipe has another code
+                done.returncode = os.EX_UNAVAILABLE
+            return done
+
+        return until_answered(once)
 
     return run
 
@@ -156,7 +164,10 @@ def test_an_example_of_the_help_is_what_comes_today(command, site, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     app = mixed.make_app(site)
     context = CLIContext(app=app, no_color=True, workdir=None)
-    done = CliRunner().invoke(fair, [*typed, "-t", "0.4", *SHORT.get(command, ())], obj=context)
+    arguments = [*typed, "-t", "0.4", *SHORT.get(command, ())]
+    done = until_answered(
+        lambda: CliRunner().invoke(fair, arguments, obj=context), lambda done: done.exit_code
+    )
     app.close()
     now = shape(done.stdout)
     assert [line for line in shape(example) if line not in now] == [], done.output
@@ -177,7 +188,7 @@ def test_a_job_is_paused_seen_and_cancelled_while_somebody_watches_it(celery, si
     with ThreadPoolExecutor(1) as others:
         watched = others.submit(celery, "fair", "job", "watch", "nightly", "-i", "0.2", "--json")
         job.cancel("enough")
-        done = watched.result(30)
+        done = watched.result(60)
     app.close()
     assert done.returncode == 3, done.stderr
     assert json.loads(done.stdout.splitlines()[-1])["state"] == "cancelled"

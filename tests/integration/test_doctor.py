@@ -13,6 +13,7 @@ from celery_fair.jobs.task import way_of
 from tests.apps import mixed
 from tests.brokers.broker import Broker
 from tests.brokers.waiting import wait_until
+from tests.nodes.answering import TRIES
 
 APP = "tests.apps.mixed"
 QUIET = {
@@ -25,7 +26,7 @@ NO_NOTE = ("--ignore", "F122")
 
 
 @pytest.fixture
-def doctor(broker, monkeypatch):
+def doctor(request, broker, monkeypatch):
     """``doctor()``: exit code and findings by id of ``fair doctor --json``, in this process."""
 
     def run(*arguments, url=None, **env) -> tuple[int, dict[str, dict]]:
@@ -37,10 +38,14 @@ def doctor(broker, monkeypatch):
             app.tasks.unregister(name)
         context = CLIContext(app=app, no_color=True, workdir=None)
         arguments = ["doctor", "--json", *NO_NOTE, *arguments]
-        done = CliRunner().invoke(fair, arguments, obj=context)
+        for _ in range(TRIES if "start" in request.fixturenames else 1):
+            done = CliRunner().invoke(fair, arguments, obj=context)
+            assert isinstance(done.exception, (SystemExit, type(None))), done.exception
+            found = {each["id"]: each for each in json.loads(done.stdout)["findings"]}
+            if "F102" not in found:  # that no worker has answered in its second
+                break
         app.close()
-        assert isinstance(done.exception, (SystemExit, type(None))), done.exception
-        return done.exit_code, {each["id"]: each for each in json.loads(done.stdout)["findings"]}
+        return done.exit_code, found
 
     return run
 
@@ -144,7 +149,7 @@ def test_a_task_that_waits_for_its_own_batch_child_is_found_and_logged(broker, s
     worker = start("tests.apps.inverted", concurrency=1)
     mixed.make_app(broker).send_task("i.ask", [60])
     found_it = "whose children wait here for one"
-    wait_until(lambda: found_it in worker.log_text(), "a word of the deadlock", timeout=20)
+    wait_until(lambda: found_it in worker.log_text(), "a word of the deadlock")
     assert "i.ask[" in worker.log_text()
     code, found = doctor("--ignore", "F112")
     assert (code, list(found)) == (1, ["F125"])

@@ -19,6 +19,7 @@ from tests.brokers.process import free_port
 from tests.brokers.waiting import wait_until
 from tests.integration.contract.site import ask
 from tests.integration.test_metrics import scrape
+from tests.nodes.answering import until_answered
 from tests.nodes.worker import ROOT
 
 APP = "tests.apps.watched"
@@ -64,7 +65,7 @@ def test_an_observer_sees_a_task_from_arrival_to_its_end(pool, start_worker, app
     assert done["started_at"] <= ran.at <= done["finished_at"]
     assert told("held")[result.id]["started_at"] is None
     assert told("dispatched")[result.id]["outcome"] is None
-    (line,) = lines(worker, "task")
+    (line,) = wait_until(lambda: lines(worker, "task"), "it in the log, which is told after it")
     assert line == {
         "event": "task",
         **{name: done[name] for name in ("kind", "queue", "mode", "outcome")},
@@ -91,16 +92,19 @@ def test_one_that_fails_is_counted_and_harms_nobody(start_worker, app, journal, 
 
 @pytest.mark.brokers("redis")
 def test_drops_and_changes_of_the_gate_are_told_with_their_reasons(
-    start_worker, app, journal, told
+    start_worker, app, journal, told, tmp_path
 ):
     env = {**LOG, "CELERY_FAIR__PROTECT_WAIT_SECONDS": "0.1", "CELERY_FAIR__RESERVE": "0"}
     worker = start_worker(APP, pool="threads", concurrency=1, env=env)
-    app.tasks["b.sleep"].delay("long", 1.0)
+    app.tasks["b.until"].delay("long", str(tmp_path / "free"))
     journal.wait_started("long")
     revoked = app.tasks["b.sleep"].delay("revoked")
     app.control.revoke(revoked.id)
+    wait_until(lambda: revoked.id in ask(app, worker.hostname, "revoked"), "it to be known")
     expired = app.tasks["b.sleep"].apply_async(("expired",), expires=0.01)
     app.tasks["i.sleep"].delay("waits")
+    wait_until(lambda: "protected" in told("mode_changed"), "the gate to shut")
+    (tmp_path / "free").touch()
     journal.wait_finished("waits")
     wait_until(lambda: len(told("dropped")) == 2, "both to be dropped")
     dropped = told("dropped")
@@ -112,10 +116,13 @@ def test_drops_and_changes_of_the_gate_are_told_with_their_reasons(
     wait_until(lambda: "open" in told("mode_changed"), "the gate to open again")
     change = told("mode_changed")["protected"]
     assert (change["cause"], change["reason"][:28]) == ("wait", "an interactive task has wait")
-    gate = lines(worker, "gate")
+    gate = wait_until(lambda: len(found := lines(worker, "gate")) > 1 and found, "both in the log")
     assert [line["mode"] for line in gate[:2]] == ["protected", "open"]
     assert gate[0]["reason"] == change["reason"]
-    assert {line["outcome"] for line in lines(worker, "task")} >= {"revoked", "expired"}
+    wait_until(
+        lambda: {line["outcome"] for line in lines(worker, "task")} >= {"revoked", "expired"},
+        "both in the log",
+    )
 
 
 @pytest.mark.brokers("redis", "rabbitmq")
@@ -132,7 +139,7 @@ def test_facts_reach_whoever_listens_on_every_broker(start_worker, app, journal)
             found = cluster.alive(monotonic()).get(worker.hostname)
             return found if found and found.tasks else None
 
-        found = wait_until(heard, "a watched worker to speak, within a second or two", timeout=15)
+        found = wait_until(heard, "a watched worker to speak, within a second or two")
         assert found.every_seconds == 1.0
         assert found.facts["kinds"]["batch"]["finished"] == {"succeeded": 1}
         assert found.tasks["batch", "b.sleep"]["outcomes"] == {"succeeded": 1}
@@ -169,7 +176,7 @@ def test_no_secret_shows_anywhere(start_worker, start_flower, app, told, broker)
         )
         wait_until(lambda: len(told("finished")) == 3, "all to end")
         wait_until(lambda: dropped.id in told("dropped"), "the expired one to be dropped")
-        wait_until(lambda: any("b.rejecting" in one for one in heard), "their facts", timeout=15)
+        wait_until(lambda: any("b.rejecting" in one for one in heard), "their facts")
         status = ask(app, worker.hostname)
         page = wait_until(lambda: _shown_by_flower(flower, "b.rejecting"), "Flower to hear them")
     finally:
@@ -199,15 +206,17 @@ def _shown_by_flower(flower, task):
 
 
 def _shown_by(*command, broker):
-    done = subprocess.run(
-        [sys.executable, "-m", "celery", "-A", APP, "fair", *command],
-        cwd=ROOT,
-        env={**os.environ, **broker.environ(), "COLUMNS": "200"},
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=True,
+    done = until_answered(
+        lambda: subprocess.run(
+            [sys.executable, "-m", "celery", "-A", APP, "fair", *command],
+            cwd=ROOT,
+            env={**os.environ, **broker.environ(), "COLUMNS": "200"},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
     )
+    done.check_returncode()
     return done.stdout + done.stderr
 
 

@@ -11,24 +11,29 @@ import pytest
 
 from tests.apps import mixed
 from tests.brokers.waiting import wait_until
+from tests.integration.contract.site import ask
+from tests.nodes.answering import until_answered
 from tests.nodes.worker import ROOT
 
 APP = "tests.apps.mixed"
 
 
 @pytest.fixture
-def celery_fair(broker):
+def celery_fair(request, broker):
     """``celery_fair("status", "--json", app=…)``: run ``celery fair …`` on the test's broker."""
 
     def run(*arguments, app=APP) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "celery", "-A", app, "fair", *arguments],
-            cwd=ROOT,
-            env={**os.environ, **broker.environ(), "COLUMNS": "80"},
-            capture_output=True,
-            text=True,
-            timeout=30,
-        )
+        def once():
+            return subprocess.run(
+                [sys.executable, "-m", "celery", "-A", app, "fair", *arguments],
+                cwd=ROOT,
+                env={**os.environ, **broker.environ(), "COLUMNS": "80"},
+                capture_output=True,
+                text=True,
+                timeout=60,
+            )
+
+        return until_answered(once) if "start_worker" in request.fixturenames else once()
 
     return run
 
@@ -90,7 +95,7 @@ def test_two_workers_count_the_brokers_backlog_once(start_worker, app, journal, 
             and said["total"]
         )
 
-    total = wait_until(counted, "a total of 30 batch tasks", timeout=20)
+    total = wait_until(counted, "a total of 30 batch tasks")
     assert total["slots"]["total"] == 4
     assert total["kinds"]["batch"]["queues"] == ["celery.batch"]
 
@@ -139,7 +144,7 @@ def test_a_reply_stays_small_and_is_plain_json_with_200_queues(start_worker, cel
 def test_celerys_own_inspect_stats_carries_a_flat_fair_key(start_worker, broker):
     start_worker(APP)
     app = mixed.make_app(broker)
-    (stats,) = app.control.inspect(timeout=2.0).stats().values()
+    stats = ask(app, "w1@test", "stats")
     assert stats["fair"]["slots"] == 2
     assert all(isinstance(value, str | int | float) for value in stats["fair"].values())
     app.close()

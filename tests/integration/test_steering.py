@@ -21,6 +21,7 @@ from tests.apps import mixed
 from tests.brokers.broker import Broker
 from tests.brokers.waiting import wait_until
 from tests.integration.contract.site import cut_workers
+from tests.nodes.answering import until_answered
 
 APP = "tests.apps.mixed"
 KEPT = "_celery_fair.orders"
@@ -61,7 +62,10 @@ def fair(app):
 
     def run(*arguments):
         context = CLIContext(app=app, no_color=True, workdir=None)
-        return CliRunner().invoke(celery_fair.cli.fair, arguments, obj=context)
+        return until_answered(  # nothing is ordered where nobody answers
+            lambda: CliRunner().invoke(celery_fair.cli.fair, arguments, obj=context),
+            lambda done: done.exit_code,
+        )
 
     return run
 
@@ -124,7 +128,8 @@ def test_a_pause_survives_reconnects_and_costs_nothing_meanwhile(
     wait_until(lambda: time.monotonic() - began > 2.0, "two seconds", timeout=5)
     after = process.cpu_times()
     assert (after.user + after.system) - (cpu.user + cpu.system) < 0.05 * 2.0 + 0.1
-    assert _pops(redis_client) - pops <= 6, "an idle lane asks once a second"
+    asked = _pops(redis_client) - pops
+    assert asked <= 2 + 2 * (time.monotonic() - began), "an idle lane asks once a second"
     assert not begun(journal, "b") | begun(journal, "r")
     assert [one["queue"] for one in steering()["paused"]] == [None, "reports"]
     control("fair_resume", kind="batch")
@@ -171,7 +176,7 @@ def test_two_operators_at_once_leave_the_workers_alike_and_are_told(start_worker
         both.wait()
         try:
             wish = assigning("batch_share", share)
-            return give(app, [wish], destination=None, timeout_seconds=1.0)
+            return give(app, [wish], destination=None, timeout_seconds=3.0)
         finally:
             app.close()
 
