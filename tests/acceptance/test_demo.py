@@ -50,7 +50,7 @@ class Demo:
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
-    def finish(self, timeout=60) -> tuple[str, str]:
+    def finish(self, timeout=75) -> tuple[str, str]:
         return self.process.communicate(timeout=timeout)
 
     def processes(self) -> list[psutil.Process]:
@@ -127,11 +127,11 @@ def test_without_a_redis_server_the_demo_runs_on_the_stand_in(start_demo, tmp_pa
 def test_interrupted_under_load_the_demo_cleans_up(start_demo, number):
     need("redis-server", shutil.which("redis-server"))
     demo = start_demo()
-    wait_until(lambda: demo.is_under_load("plain"), "a task to start", timeout=30)
+    wait_until(lambda: demo.is_under_load("plain"), "a task to start", timeout=60)
     # The demo itself, redis-server, the worker and its four processes.
-    assert len(demo.processes()) == 7
+    wait_until(lambda: len(demo.processes()) == 7, lambda: f"seven, not {demo.processes()}")
     demo.process.send_signal(number)
-    _, err = demo.finish(timeout=30)
+    _, err = demo.finish(timeout=60)
     assert demo.process.returncode == 130
     assert "Interrupted; the demo's processes are stopped." in err
     assert demo.processes() == []
@@ -142,8 +142,8 @@ def test_interrupted_under_load_the_demo_cleans_up(start_demo, number):
 def test_even_a_killed_demo_leaves_no_process(start_demo):
     need("redis-server", shutil.which("redis-server"))
     demo = start_demo()
-    wait_until(lambda: demo.is_under_load("plain"), "a task to start", timeout=30)
-    assert len(demo.processes()) == 7
+    wait_until(lambda: demo.is_under_load("plain"), "a task to start", timeout=60)
+    wait_until(lambda: len(demo.processes()) == 7, lambda: f"seven, not {demo.processes()}")
     demo.process.kill()
     demo.finish(timeout=10)
     wait_until(lambda: not demo.processes(), "the processes to end")

@@ -105,7 +105,7 @@ def test_processes_that_are_spawned_work_on_jobs_and_publish_by_kind(site, journ
 
 def test_it_stops_within_an_item_when_it_is_paused_or_its_worker_stops(site, ran):
     worker = site.start("threads", slots=1, JOB_LEASE="30")
-    job = site.submit([{"n": n, "sleep": 0.01} for n in range(200)], chunk_items=100)
+    job = site.submit([{"n": n, "sleep": 0.02} for n in range(200)], chunk_items=100)
     wait_until(lambda: len(ran()) > 5, "some items to run")
     job.pause("by hand")
     wait_until(lambda: job.progress().running == 0, "what runs to end")

@@ -31,7 +31,7 @@ def run_traced(broker, start_worker, journal, tmp_path):
             lines = file.read_text().splitlines() if file.exists() else []
             return len(lines) == 12 and lines  # runs of three each, and what parents published
 
-        lines = wait_until(all_there, "12 spans", timeout=15)
+        lines = wait_until(all_there, "12 spans")
         return lines
 
     return run
@@ -61,7 +61,7 @@ def test_every_span_has_its_attributes_from_the_first_task_on(run_traced, pool, 
         if name.startswith("run/")
     ]
     assert len(waits) == 9
-    assert all(0 < wait < 10 for wait in waits)
+    assert all(0 < wait < 60 for wait in waits)
     batch = {"celery_fair.kind": "batch", "celery_fair.queue": "celery.batch"}
     assert found == {
         "run/i.answer": [
