@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -37,7 +38,8 @@ def test_everything_published_runs_exactly_once(site: Site):
 def test_interactive_starts_before_queued_batch(site: Site):
     """P1, over a full backlog of batch tasks that are long against the interactive ones."""
     backlog = 4 * site.slots + 4
-    site.publish("b.sleep", labels("p1-b", backlog), 0.3)
+    # Where a worker looks for each message, by a file or a query, those of a backlog last longer.
+    site.publish("b.sleep", labels("p1-b", backlog), 0.6 if site.polls else 0.3)
     site.wait_running("p1-b", 1)
     site.publish("i.sleep", labels("p1-i", 6), 0.01)
     done = site.wait_finished("p1-", backlog + 6)
@@ -51,9 +53,11 @@ def test_interactive_starts_before_queued_batch(site: Site):
         assert most_at_once(of_kind(done, "batch")) == site.slots - RESERVE
 
 
-def test_interactive_alone_uses_every_slot(site: Site):
+def test_interactive_alone_uses_every_slot(site: Site, tmp_path: Path):
     """P4."""
-    site.publish("i.sleep", labels("p4-i", 4 * site.slots), 0.2)
+    site.publish("i.until", labels("p4-i", 4 * site.slots), str(tmp_path / "free"))
+    site.wait_running("p4-i", site.slots)
+    (tmp_path / "free").touch()
     done = site.wait_finished("p4-i", 4 * site.slots)
     assert most_at_once(done) == site.slots
 

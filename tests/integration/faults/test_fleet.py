@@ -11,6 +11,7 @@ import math
 import os
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 
 import psutil
@@ -25,7 +26,8 @@ from tests.integration.contract.fleet import FleetSite
 from tests.integration.contract.site import Run, labels, most_at_once, of_kind, running_at
 
 SHARE = 0.2
-BATCH_SECONDS = 1.0
+BATCH_SECONDS = 2.0
+"""Long against what a busy machine takes to start a task in a worker that is free."""
 INTERACTIVE_SECONDS = 0.05
 # A killed worker's messages come back from Redis after this timeout.
 REDIS = {"visibility_timeout": 8, "unacked_restore_interval": 1}
@@ -171,9 +173,19 @@ def test_batch_keeps_its_share_while_workers_die_leave_and_join(fleet: FleetSite
     The last dies, which has the guaranteed slots.
     """
     seconds, size, rounds = 0.25, len(fleet.workers), 5 if full else 1
-    count = int(rounds * 30 * fleet.slots / seconds)
-    fleet.publish("i.sleep", labels("churn-i", count), seconds)
-    fleet.publish("b.sleep", labels("churn-b", count // 2), seconds)
+    published = Counter()
+
+    def fill() -> None:
+        """Have both kinds wait for longer than a slow machine takes to start a worker."""
+        waiting = published.copy()
+        waiting.subtract(e.name[0] for e in fleet.entries("churn-") if e.event == "start")
+        for kind, lasts in (("i", 25.0), ("b", 12.0)):
+            names = range(published[kind], published[kind] + int(lasts * fleet.slots / seconds))
+            names = names[max(waiting[kind], 0) :]
+            fleet.publish(f"{kind}.sleep", [f"churn-{kind}{name}" for name in names], seconds)
+            published[kind] += len(names)
+
+    fill()
     fleet.wait_running("churn-i", fleet.slots // 2)
     begin, lost = time.time(), set()
     for _ in range(rounds):
@@ -181,8 +193,11 @@ def test_batch_keeps_its_share_while_workers_die_leave_and_join(fleet: FleetSite
         lost |= set(fleet.journal.running())
         leaving = fleet.workers.pop(0)
         assert leaving.stop(30) == 0
+        fill()
         fleet.spawn(2)
+        fill()
         fleet.wait_fleet(size)
+    fill()
     settled = time.time()
     fleet.wait_finished("churn-i", len(fleet.runs("churn-i")) + int(3.0 * fleet.slots / seconds))
     end = time.time()
