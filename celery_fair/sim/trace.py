@@ -3,9 +3,12 @@
 Each line is an object. ``at`` is seconds, on any clock that only grows: the first line's is the
 start of the simulation. ``kind`` is ``"interactive"`` or ``"batch"``. ``seconds`` is how long the
 task ran. Optional are ``task`` (its name), ``tenant``, and ``uses`` (a list of resources). Fields
-of other names are left alone, so that whoever records may add some.
+of other names are left alone, so that whoever records may add some; ``waited`` is one, seconds.
 
     {"at": 1795982400.25, "kind": "interactive", "seconds": 0.052, "task": "shop.answer"}
+
+The first line may be a note on the others, ``{"trace": {…}}``. If it has a ``sample``, the part of
+all tasks that was recorded, `read_trace` makes up for those that were not.
 """
 
 from __future__ import annotations
@@ -13,8 +16,9 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import random
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -40,22 +44,67 @@ class Arrival(NamedTuple):
     task: str = ""
     tenant: str | None = None
     uses: tuple[str, ...] = ()
+    waited: float | None = None
+    """How long it had waited for its slot when it was recorded."""
+
+
+def read_note(path: Path) -> Mapping[str, Any]:
+    """Return what the first line says of the others; nothing where it is an arrival."""
+    for number, line in _lines(path):
+        if line.strip():
+            return _note(line, f"{path}, line {number}") or {}
+    return {}
+
+
+def sample_of(path: Path) -> float:
+    """Return the part of all tasks that was recorded, in (0, 1]."""
+    found = read_note(path).get("sample", 1.0)
+    if isinstance(found, bool) or not isinstance(found, (int, float)) or not 0 < found <= 1:
+        raise TraceError(f"{path}: expected sample to be a part in (0, 1], got {found!r:.80}")
+    return float(found)
 
 
 def read_trace(path: Path) -> Iterator[Arrival]:
-    """Yield what the file tells, one line at a time; raise `TraceError` at the first bad one."""
+    """Yield all arrivals of the day, one at a time; raise `TraceError` at the first bad line.
+
+    Of a sample, each stands for several: those that it stands for come at times drawn between the
+    one before and itself, and are like it. The same file always gives the same.
+    """
+    sample, recorded = sample_of(path), read_recorded(path)
+    if sample == 1.0:
+        yield from recorded
+        return
+    source, owed, before = random.Random("trace"), 0.0, 0.0
+    for found in recorded:
+        owed += 1 / sample - 1
+        number = int(owed)
+        owed -= number
+        span = found.at - before
+        for at in sorted(before + span * source.random() for _ in range(number)):
+            yield found._replace(at=at)
+        yield found
+        before = found.at
+
+
+def read_recorded(path: Path) -> Iterator[Arrival]:
+    """Yield what the file has, and no more, of a sample too."""
     first: float | None = None
-    before = 0.0
+    before, may_be_note = 0.0, True
     for number, line in _lines(path):
         if not line.strip():
             continue
+        if may_be_note and _note(line, f"{path}, line {number}") is not None:
+            may_be_note = False
+            continue
+        may_be_note = False
         found = _parsed(line, f"{path}, line {number}")
         first = found.at if first is None else first
         at = found.at - first
         if at < before:
             raise TraceError(
                 f"{path}, line {number}: expected at to be in order of time, got "
-                f"{found.at:.17g} after {before + first:.17g}; sort the lines by it"
+                f"{found.at:.17g} after {before + first:.17g}; sort the lines by it (of what workers wrote "
+                f"into a folder, `fair record --from FOLDER` makes a trace)"
             )
         before = at
         yield found._replace(at=at)
@@ -72,6 +121,8 @@ def write_line(arrival: Arrival) -> str:
         fields["tenant"] = arrival.tenant
     if arrival.uses:
         fields["uses"] = list(arrival.uses)
+    if arrival.waited is not None:
+        fields["waited"] = round(arrival.waited, 4)
     return json.dumps(fields, separators=(",", ":")) + "\n"
 
 
@@ -104,6 +155,17 @@ def _opened(path: Path) -> IO[str]:
     return path.open(encoding="utf-8")
 
 
+def _note(line: str, where: str) -> Mapping[str, Any] | None:
+    """Return what a note says; None for a line that is none."""
+    try:
+        note = json.loads(line)["trace"]
+    except (ValueError, RecursionError, TypeError, KeyError):
+        return None
+    if not isinstance(note, dict):
+        raise TraceError(f"{where}: expected trace to be an object, got {note!r:.80}")
+    return note
+
+
 def _parsed(line: str, where: str) -> Arrival:
     try:
         fields = json.loads(line)
@@ -122,6 +184,7 @@ def _parsed(line: str, where: str) -> Arrival:
         _text(fields, "task", where) or "",
         _text(fields, "tenant", where),
         _names(fields, where),
+        None if fields.get("waited") is None else _number(fields, "waited", where),
     )
 
 
