@@ -27,6 +27,8 @@ from celery_fair.policy.kinds import KINDS, Kind
 GZIP_MAGIC = b"\x1f\x8b"
 LONGEST_LINE = 65_536
 """Characters: no file is read into memory whole, whatever it unpacks to."""
+LEAST_SAMPLE = 0.0001
+"""Each line of a smaller one would stand for more tasks than anybody can tell from it."""
 _MOST_SECONDS = 1e12
 """Any clock's, also one that counts since the year 0."""
 
@@ -57,10 +59,13 @@ def read_note(path: Path) -> Mapping[str, Any]:
 
 
 def sample_of(path: Path) -> float:
-    """Return the part of all tasks that was recorded, in (0, 1]."""
+    """Return the part of all tasks that was recorded, from `LEAST_SAMPLE` to 1."""
     found = read_note(path).get("sample", 1.0)
-    if isinstance(found, bool) or not isinstance(found, (int, float)) or not 0 < found <= 1:
-        raise TraceError(f"{path}: expected sample to be a part in (0, 1], got {found!r:.80}")
+    is_number = isinstance(found, (int, float)) and not isinstance(found, bool)
+    if not is_number or not LEAST_SAMPLE <= found <= 1:
+        raise TraceError(
+            f"{path}: expected sample to be a part from {LEAST_SAMPLE} to 1, got {found!r:.80}"
+        )
     return float(found)
 
 
@@ -103,8 +108,8 @@ def read_recorded(path: Path) -> Iterator[Arrival]:
         if at < before:
             raise TraceError(
                 f"{path}, line {number}: expected at to be in order of time, got "
-                f"{found.at:.17g} after {before + first:.17g}; sort the lines by it (of what workers wrote "
-                f"into a folder, `fair record --from FOLDER` makes a trace)"
+                f"{found.at:.17g} after {before + first:.17g}; sort the lines by it: "
+                f"`fair record --from FOLDER` does, with what workers have recorded"
             )
         before = at
         yield found._replace(at=at)

@@ -30,7 +30,14 @@ from celery_fair.sim.experiment import Band, outcome, simulate
 from celery_fair.sim.histogram import Histogram
 from celery_fair.sim.queues import Queue
 from celery_fair.sim.task import Stream
-from celery_fair.sim.trace import Arrival, TraceError, read_trace, write_line
+from celery_fair.sim.trace import (
+    Arrival,
+    TraceError,
+    read_note,
+    read_recorded,
+    read_trace,
+    write_line,
+)
 
 
 def drawn(draw, number=20_000):
@@ -185,6 +192,28 @@ def test_a_trace_out_of_order_is_refused(tmp_path):
     path = tmp_path / "day.jsonl"
     path.write_text("".join(map(write_line, reversed(LINES))))
     with pytest.raises(TraceError, match="in order of time"):
+        list(read_trace(path))
+
+
+def test_a_sample_is_made_up_for_with_its_rate_its_pauses_and_its_mix(tmp_path):
+    path = tmp_path / "day.jsonl"
+    some = [Arrival(at, INTERACTIVE, 0.1 * (1 + at % 3)) for at in [*range(100), *range(900, 1000)]]
+    path.write_text('{"trace": {"sample": 0.1}}\n' + "".join(map(write_line, some)))
+    whole = list(read_trace(path))
+    assert len(whole) == 10 * len(some)
+    assert [one.at for one in whole] == sorted(one.at for one in whole)
+    assert sum(one.seconds for one in whole) == pytest.approx(10 * sum(o.seconds for o in some))
+    assert sum(one.at < 100 for one in whole) >= 990
+    assert list(read_trace(path)) == whole
+    assert len(list(read_recorded(path))) == len(some)
+    assert read_note(path) == {"sample": 0.1}
+
+
+@pytest.mark.parametrize("note", ['{"sample": 0}', '{"sample": true}', '{"sample": 1e-9}', "7"])
+def test_a_note_that_says_nothing_sensible_is_refused(tmp_path, note):
+    path = tmp_path / "day.jsonl"
+    path.write_text(f'{{"trace": {note}}}\n' + write_line(LINES[0]))
+    with pytest.raises(TraceError, match="expected (sample|trace) to be"):
         list(read_trace(path))
 
 
