@@ -213,7 +213,7 @@ def test_a_sample_is_made_up_for_with_its_rate_its_pauses_and_its_mix(tmp_path):
 def test_a_note_that_says_nothing_sensible_is_refused(tmp_path, note):
     path = tmp_path / "day.jsonl"
     path.write_text(f'{{"trace": {note}}}\n' + write_line(LINES[0]))
-    with pytest.raises(TraceError, match="expected (sample|trace) to be"):
+    with pytest.raises(TraceError, match=r"expected (sample|trace) to be"):
         list(read_trace(path))
 
 
