@@ -108,7 +108,8 @@ def rows(runs: Sequence[Run], load: str) -> list[Row]:
 
 HEADINGS = (
     "contestant", *QUANTILES, "never started", "batch/s", "batch's slot time", "× fifo",
-    "no batch began", "no batch ran", "lost", "twice", "failed",
+    "no batch began", "no batch ran", "lost", "twice",
+    "published late", "failed",
 )  # fmt: skip
 
 
@@ -126,6 +127,7 @@ def cells(row: Row) -> list[str]:
         _number(row.most("longest_without_batch"), "{:.1f} s"),
         str(row.total("lost")),
         str(row.total("executed_twice")),
+        _number(row.most("producer_lag_max"), "{:.2f} s"),
         f"{len(row.failures)} of {len(row.failures) + len(row.runs)}" if row.failures else "0",
     ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,11 +30,22 @@ class Worker:
 def running(workers: Sequence[Worker], log: Path) -> Iterator[Fleet]:
     """Each leads a session, in which the ruler's ``Fleet`` finds its children."""
     with log.open("ab") as output:
-        fleet = Fleet([_start(worker, output.fileno()) for worker in workers])
+        started = [_start(worker, output.fileno()) for worker in workers]
+        fleet = Fleet(started)
         try:
             yield fleet
         finally:
             fleet.stop()
+            _end({process.pid for process in started})
+
+
+def _end(sessions: set[int]) -> None:
+    """Kill what is left in them: the children of a process that was killed go on without it."""
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            if int(fields[3]) in sessions:
+                os.kill(int(entry.name), signal.SIGKILL)
 
 
 def _start(worker: Worker, output: int) -> subprocess.Popen[bytes]:

@@ -27,6 +27,7 @@ def run(contestant="fair", seed=1, **changed):
         "longest_without_batch": 0.0,
         "lost": 0,
         "executed_twice": 0,
+        "producer_lag_max": 0.02,
         "versions": {"python": "3.11.7", "celery": "5.7.0"},
         "server": "Redis 7.0.15",
         "began": {"at": "2026-11-30T23:00:00+00:00", "load_average": [0.1, 0.1, 0.1]},
@@ -87,6 +88,7 @@ def test_a_wait_of_a_task_that_never_started_is_a_lower_bound():
         "no batch ran": "0.0 s",
         "lost": "0",
         "twice": "0",
+        "published late": "0.02 s",
         "failed": "0",
     }
 
@@ -101,7 +103,18 @@ def test_who_failed_has_a_row():
     rows = figures.rows([run("rq", seed=2), FAILED], "mixed")
     assert [figures.cells(row)[-1] for row in rows] == ["1 of 2"]
     (only,) = figures.rows([FAILED], "mixed")
-    assert figures.cells(only)[1:] == ["–"] * 4 + ["0", "–", "–", "–", "–", "–", "0", "0", "1 of 1"]
+    assert figures.cells(only)[1:] == ["–"] * 4 + [
+        "0",
+        "–",
+        "–",
+        "–",
+        "–",
+        "–",
+        "0",
+        "0",
+        "–",
+        "1 of 1",
+    ]
 
 
 def test_what_a_trial_said_last_is_its_reason():
