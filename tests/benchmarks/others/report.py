@@ -27,7 +27,10 @@ END = "<!-- end of comparison -->"
 LEAST_SECONDS = 0.001
 OURS = "#0b6e99"
 THEIRS = "#8a8f98"
-IDEAL = "#5b8c5a"
+IDEALS = "#5b8c5a"
+IDEAL = "interactive-only"
+LABEL_WIDTH, LABEL_HEIGHT = 140, 12
+"""In pixels: what a name takes, beside its point."""
 
 LOADS = {
     "mixed": (
@@ -48,6 +51,8 @@ body { font: 15px/1.5 system-ui, sans-serif; max-width: 75rem; margin: 2rem auto
 table { border-collapse: collapse; font-size: 13px; margin: 1rem 0; }
 th, td { padding: .3rem .6rem; border-bottom: 1px solid #8886; text-align: right; }
 th:first-child, td:first-child, .words td { text-align: left; }
+td { white-space: nowrap; }
+.words td { white-space: normal; }
 tr.ours td { font-weight: 600; }
 tr.failed td { color: #b3261e; }
 figure { margin: 1rem 0; background: #fff; padding: .5rem; }
@@ -177,16 +182,19 @@ def _drawings(found: Sequence[Row]) -> list[str]:
 def _gain_and_cost(found: Sequence[Row]) -> str:
     """Each contestant as a point: what interactive tasks wait, and what is left to batch."""
     plot = _pyplot()
-    figure, axis = plot.subplots(figsize=(10, 5.5), layout="constrained")
+    figure, axis = plot.subplots(figsize=(10, 6.5), layout="constrained")
+    axis.set_xscale("log")
     for row in found:
         wait, exact = row.wait(0.95)
         x, y = max(wait, LEAST_SECONDS), row.batch_share
+        if row.contestant == IDEAL:
+            axis.axvline(x, color=IDEALS, linestyle=":", label="without any batch")
+            axis.legend(fontsize=8, loc="lower left")
+            continue
         low, high = spread(row, lambda one: max(one.wait(0.95)[0], LEAST_SECONDS))
         axis.plot([low, high], [y, y], color=_colour(row), linewidth=1, alpha=0.6)
-        axis.plot(x, y, marker="o" if exact else ">", color=_colour(row), markersize=7)
-        label = {"xytext": (6, 5), "textcoords": "offset points", "fontsize": 8}
-        axis.annotate(row.contestant, (x, y), color=_colour(row), **label)
-    axis.set_xscale("log")
+        axis.plot(x, y, marker="o" if exact else ">", color=_colour(row), markersize=6)
+    _label(figure, axis, [row for row in found if row.contestant != IDEAL])
     axis.set_xlabel("interactive wait, p95, s (further left is better; ▸: at least so long)")
     axis.set_ylabel("batch's part of all slot time (higher is better)")
     axis.spines[["top", "right"]].set_visible(False)
@@ -194,11 +202,27 @@ def _gain_and_cost(found: Sequence[Row]) -> str:
     return _svg(plot, figure)
 
 
+def _label(figure: Any, axis: Any, found: Sequence[Row]) -> None:
+    """Names beside the points, moved down where another is in the way."""
+    figure.draw_without_rendering()
+    taken: list[tuple[float, float]] = []
+    for row in sorted(found, key=lambda row: -row.batch_share):
+        x = max(row.wait(0.95)[0], LEAST_SECONDS)
+        left, height = axis.transData.transform((x, row.batch_share))
+        at = height
+        while any(abs(left - x_) < LABEL_WIDTH and abs(at - y_) < LABEL_HEIGHT for x_, y_ in taken):
+            at -= 1
+        taken.append((left, at))
+        place = {"xytext": (7, (at - height) * 72 / figure.dpi - 3), "textcoords": "offset points"}
+        axis.annotate(row.contestant, (x, row.batch_share), color=_colour(row), fontsize=8, **place)
+
+
 def _distributions(found: Sequence[Row]) -> str:
     """What part of the interactive tasks had started after so long."""
     plot = _pyplot()
     figure, axis = plot.subplots(figsize=(10, 5.5), layout="constrained")
     styles = ("-", "--", ":", "-.")
+    colours = plot.get_cmap("tab20").colors
     for index, row in enumerate(found):
         waits = row.waits
         started = [max(seconds, LEAST_SECONDS) for seconds, started in waits if started]
@@ -209,7 +233,8 @@ def _distributions(found: Sequence[Row]) -> str:
             parts or [math.nan],
             where="post",
             label=row.contestant,
-            linewidth=2.4 if ours else 1.1,
+            linewidth=2.6 if ours else 1.1,
+            color=OURS if ours else colours[index % len(colours)],
             linestyle=styles[index % len(styles)],
         )
     axis.set_xscale("log")
@@ -222,8 +247,6 @@ def _distributions(found: Sequence[Row]) -> str:
 
 
 def _colour(row: Row) -> str:
-    if row.contestant == "interactive-only":
-        return IDEAL
     return OURS if row.contestant.startswith("fair") else THEIRS
 
 
