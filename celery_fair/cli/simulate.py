@@ -6,14 +6,14 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 from celery.bin.base import CLIContext
 from celery.exceptions import CeleryCommandException
 
 from celery_fair.cli.failing import EX_IOERR, EX_USAGE, without_app
-from celery_fair.cli.options import Numbers
+from celery_fair.cli.simulate_load import PATH, load_options, load_values, said
 from celery_fair.cli.status import console
 
 if TYPE_CHECKING:
@@ -23,32 +23,10 @@ if TYPE_CHECKING:
     from celery_fair.cli.simulate_setups import Case
     from celery_fair.sim.experiment import Outcome, Trial
 
-NUMBER: Final = Numbers(min=0, max=1e9)
-KIND_OPTIONS: Final = ("rate", "burst", "run", "at_start", "backlog")
-PATH: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
-
 
 @click.command()
 @click.argument("plan", required=False, type=PATH)
-@click.option("--interactive-rate", type=NUMBER, help="Interactive arrivals a second.")
-@click.option("--interactive-burst", type=click.IntRange(1), help="Tasks at each of them.")
-@click.option(
-    "--interactive-run",
-    metavar="SECONDS",
-    help="How long they run: 0.05, 1-5, 'exp 2', or 'lognormal MEDIAN P95'.",
-)
-@click.option("--batch-rate", type=NUMBER, help="Batch arrivals a second.")
-@click.option(
-    "--batch-at-start", type=click.IntRange(0), help="Batch tasks that are there at once."
-)
-@click.option("--batch-backlog", type=click.IntRange(0), help="Batch tasks that always wait.")
-@click.option("--batch-run", metavar="SECONDS", help="How long batch tasks run.")
-@click.option("--trace", type=PATH, help="Replay a recorded day: JSON lines, gzipped or not.")
-@click.option("--workers", type=click.IntRange(1), help="How many.  [default: 1]")
-@click.option("--slots", type=click.IntRange(1), help="Of each of them.  [default: 8]")
-@click.option("--seconds", type=NUMBER, help="How long to measure.  [default: 600]")
-@click.option("--warmup", type=NUMBER, help="And how long before that.  [default: 60]")
-@click.option("--broker", type=click.Choice(["redis", "rabbitmq"]), help="[default: redis]")
+@load_options
 @click.option(
     "--try",
     "tries",
@@ -83,7 +61,7 @@ def simulate(obj: CLIContext, /, plan: Path | None, **given: Any) -> None:
     plot = given.pop("plot")
     as_json = given.pop("as_json")
     try:
-        _check_plot(plot)
+        check_plot(plot)
         made = _plan(plan, given)
         cases = _cases(obj.app, made)
         progress = _quiet() if as_json else _progress(obj, len(cases) * made.seeds)
@@ -102,7 +80,7 @@ def simulate(obj: CLIContext, /, plan: Path | None, **given: Any) -> None:
             raise CeleryCommandException(f"--plot: {error}", EX_IOERR) from error
 
 
-def _check_plot(plot: Path | None) -> None:
+def check_plot(plot: Path | None) -> None:
     """Before anything runs for minutes: whether the picture can be made, and written."""
     if plot is None:
         return
@@ -118,38 +96,16 @@ def _check_plot(plot: Path | None) -> None:
 
 
 def _plan(file: Path | None, given: Mapping[str, Any]) -> Plan:
-    from celery_fair.cli.simulate_plan import make_plan, read_plan
+    from celery_fair.cli.simulate_plan import make_plan
 
-    values = {} if file is None else read_plan(file)
-    for kind in ("interactive", "batch"):
-        said = {
-            name: value
-            for name in KIND_OPTIONS
-            if (value := given.get(f"{kind}_{name}")) is not None
-        }
-        if said:
-            values[kind] = {**_said(values, kind, {}), **said}
-    for name in ("trace", "workers", "slots", "seconds", "warmup", "broker", "seeds"):
-        if given[name] is not None:
-            values[name] = given[name]
+    values = load_values(file, given)
+    if given["seeds"] is not None:
+        values["seeds"] = given["seeds"]
     if given["plain"]:
-        values["plain"] = [*_said(values, "plain", []), *given["plain"]]
+        values["plain"] = [*said(values, "plain", []), *given["plain"]]
     if given["tries"]:
-        values["settings"] = {**_said(values, "settings", {"fair": {}}), **_tries(given["tries"])}
+        values["settings"] = {**said(values, "settings", {"fair": {}}), **_tries(given["tries"])}
     return make_plan(values)
-
-
-def _said(values: Mapping[str, Any], name: str, else_: Any) -> Any:
-    """What the file says under this name, to which options add."""
-    from celery_fair.cli.simulate_plan import PlanError
-
-    found = values.get(name)
-    if found is None:
-        return else_
-    if not isinstance(found, type(else_)):
-        what = "a list" if isinstance(else_, list) else "a mapping"
-        raise PlanError([f"{name}: expected {what}, got {found!r:.60}"])
-    return found
 
 
 def _tries(texts: Sequence[str]) -> dict[str, dict[str, Any]]:
