@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 import celery_fair.worker.control  # noqa: F401 - `celery inspect fair_status` knows it from here
+from celery_fair.cli.advise import advise
 from celery_fair.cli.bench import bench
 from celery_fair.cli.doctor import doctor
 from celery_fair.cli.drain import drain
@@ -47,6 +48,7 @@ fair.add_command(top)
 fair.add_command(resources)
 fair.add_command(bench)
 fair.add_command(simulate)
+fair.add_command(advise)
 fair.add_command(pause)
 fair.add_command(resume)
 fair.add_command(set_)

@@ -88,6 +88,42 @@ reserve=2  █▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒····  ▆▆▆�
 fifo       ▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒  ██████████████████████████████
 """
 
+ADVISE: Final = """\
+$ celery -A shop fair advise --slo "interactive p95 < 2s" --batch 2500/h \\
+    --interactive-rate 4 --interactive-run "lognormal 0.2 1.5" \\
+    --batch-run "lognormal 2 15" --slots 8
+1 worker, 9.2 min after 72 s simulated
+today: 8 slots, reserve=auto, batch_share=0.2; 5 seeds
+  interactive p95 < 2s  0 ms ± 0 ms    met
+  batch 2500/h          2871 ± 317 /h  not surely met
+advice: 7 slots, reserve=2, batch_share=0.2; 8 seeds
+  interactive p95 < 2s  549 ms ± 66 ms  met
+  batch 2500/h          3461 ± 188 /h   met
+Take 7 slots, reserve=2, batch_share=0.2.
+Batch needs 2.8 slots by itself and interactive 1.7, 3 for its waits (Erlang
+C): a first guess of 6 slots.
+With 6 slots the nearest is reserve=2, batch_share=0.2: batch 2500/h comes
+to 2862 ± 631 /h, not surely met.
+Batch that yields would do with fewer: 6 slots, reserve=0, batch_share=0.2,
+batch yields every 1.0 s.
+  app.conf.fair = {'reserve': 2}  # with what it has
+  celery -A proj worker --concurrency 7
+interactive p95 (up) and batch (right)
+  < 2.0 s |--------------------------------------------------o---------x
+          |                                             o           x
+          |
+          |                                      A
+          |
+          |                                o
+          |
+          |
+          |
+          |
+    10 ms |                 o        o    T
+          +0                                                     5481/h
+T today, A advice, o 7 slots by reserve, x today's 8; - what is asked for
+"""
+
 PAUSE: Final = """\
 $ celery -A shop fair pause batch
 batch
@@ -161,6 +197,7 @@ EXAMPLES: Final = {
     "doctor": DOCTOR,
     "bench": BENCH,
     "simulate": SIMULATE,
+    "advise": ADVISE,
     "pause": PAUSE,
     "resume": RESUME,
     "set": SET,

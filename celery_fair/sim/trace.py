@@ -115,6 +115,14 @@ def read_recorded(path: Path) -> Iterator[Arrival]:
         yield found._replace(at=at)
 
 
+def began_at(path: Path) -> float | None:
+    """When the first line was, on the clock of the file; None if there is none."""
+    for number, line in _lines(path):
+        if line.strip():
+            return _parsed(line, f"{path}, line {number}").at
+    return None
+
+
 def write_line(arrival: Arrival) -> str:
     """Return the line of an arrival, with its end; what is empty is left out."""
     fields: dict[str, Any] = {

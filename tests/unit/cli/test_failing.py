@@ -31,8 +31,8 @@ ARGUMENTS = {
     "top": ("--once",),
     "job": ("list",),
 }
-#: It asks nobody: test_simulate.py has what it may meet.
-ALONE = {"simulate"}
+#: They ask nobody: test_simulate.py and test_advise.py have what they may meet.
+ALONE = {"advise", "simulate"}
 COMMANDS = sorted(fair.commands.keys() - ALONE)
 #: They serve until they are ended, and try a broker that is away again and again.
 SERVING = {"exporter", "flower"}
