@@ -203,6 +203,14 @@ class Site:
             timeout=PATIENCE_SECONDS,
         )
 
+    def wait_open(self) -> None:
+        """Wait until the gate, as logged last, is open."""
+        wait_until(
+            lambda: "protected" not in [to for _, to in GATE.findall(self.log_text())][-1:],
+            "an open gate",
+            timeout=PATIENCE_SECONDS,
+        )
+
     def protected(self, after: int) -> list[tuple[float, float]]:
         """From when to when the gate was protected, as logged behind this offset of the log."""
         changes = GATE.findall(self.log_text()[after:])

@@ -62,14 +62,19 @@ def test_interactive_alone_uses_every_slot(site: Site, tmp_path: Path):
     assert most_at_once(done) == site.slots
 
 
-def test_batch_keeps_its_share_of_a_flood_and_no_more(site: Site):
+def test_batch_keeps_its_share_of_a_flood_and_no_more(site: Site, tmp_path: Path):
     """P2 and P3: interactive tasks that fill the worker for some seconds, and batch beside them."""
     seconds = 0.15 if site.slots > 1 else 0.1
     count = max(20 * site.slots, 60)
+    site.wait_open()  # else what shuts it here is not told
     before = len(site.log_text())
+    # Until all is there: a machine that is slow to publish would have it run as it comes.
+    site.publish("i.until", labels("hold", site.slots), str(tmp_path / "free"))
+    site.wait_running("hold", site.slots)
     site.publish("i.sleep", labels("p2-i", count), seconds)
     site.publish("b.sleep", labels("p2-b", 6 * site.slots), seconds)
     published_at = time.time()
+    (tmp_path / "free").touch()
     site.wait_logged("gate protected", after=before)
     done = site.wait_finished("p2-", count + 6 * site.slots)
 
