@@ -122,7 +122,7 @@ def test_a_time_limit_of_the_pool_is_known_as_one(start, app, journal):
 @pytest.mark.brokers("redis")
 def test_killed_children_give_their_slots_back(start, app, journal, full):
     worker = start("prefork")
-    count = 200 if full else 20
+    count = 200 if full else 10
     publish(app, "b.dying", labels("dying", count))
     # By name: a child that dies before its acceptance is read has its job given to another.
     journal.wait_started(*labels("dying", count), timeout=40 + 3 * count)

@@ -25,8 +25,11 @@ def test_a_greenlet_does_not_wait_for_the_slot_that_it_is_about_to_free(site, na
     site.journal.wait_count(8, timeout=LONG_SECONDS)
 
 
-@pytest.mark.parametrize("naive", ["", "trust_callbacks"], ids=["cured", "naive"])
-@pytest.mark.parametrize("pool", ["threads", "gevent", "eventlet"])
+@pytest.mark.parametrize(
+    ("pool", "naive"),
+    [("threads", ""), ("threads", "trust_callbacks"), ("gevent", ""), ("eventlet", "")],
+    ids=["threads-cured", "threads-naive", "gevent-cured", "eventlet-cured"],
+)
 def test_a_task_that_the_request_did_not_accept_leaves_its_slot(site, pool, naive, refuted):
     """T7: where ``on_accepted`` raises no callback comes."""
     worker = site.start(naive, pool=pool, concurrency=1, env={"REFUSE": "bad"})
