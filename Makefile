@@ -1,7 +1,7 @@
 # Everything is one command on a machine with Python >= 3.10 and a package manager: `make test`.
 
 .NOTPARALLEL:
-.PHONY: help test lint unit integration faults chaos diagnosis demo bench soak servers tools clean
+.PHONY: help test lint unit integration faults chaos diagnosis demo bench site links soak servers tools clean
 
 VENV := .venv
 RUN := $(VENV)/bin/python -m
@@ -19,6 +19,8 @@ help:
 	@echo 'make demo         plain Celery against celery-fair, in a minute'
 	@echo 'make diagnosis    stage the symptoms of docs/diagnosis.md, and write what the commands say'
 	@echo 'make example      a document assistant under load, with its page and dashboards to look at'
+	@echo 'make site         these pages as a site, in build/site; a broken link is an error'
+	@echo 'make links        ask each address in the pages whether it is still there (needs the net)'
 	@echo 'make bench        the measurements of docs/benchmarks.md (hours)'
 	@echo 'make compare      what a user would pick instead, measured under the same arrivals'
 	@echo 'make soak         mixed load on workers that are recycled: what grows (MINUTES=20)'
@@ -93,6 +95,15 @@ example: $(VENV)/.has-example
 .PHONY: release-check
 release-check: $(VENV)/.has-test
 	@PYTHON=$(CURDIR)/$(VENV)/bin/python scripts/release-check $(EXTRAS)
+
+# A unit test builds it too.
+SPHINX := $(RUN) sphinx -W --keep-going -c docs .
+site: $(VENV)/.has-test
+	$(SPHINX) -q build/site
+	@echo 'build/site/index.html'
+
+links: $(VENV)/.has-test
+	$(SPHINX) -b linkcheck build/links
 
 # For instance BENCH="--only steady,bursts --pools threads --brokers redis --parallel 3".
 bench: $(VENV)/.has-test servers
