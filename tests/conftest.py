@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import signal
 import uuid
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -92,6 +94,8 @@ def tasks_of_its_own() -> Iterator[None]:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if session.config.pluginmanager.hasplugin("dsession"):
         return  # xdist's controller: its workers are its children, and check theirs
+    if any("unit" not in item.keywords for item in session.items):
+        _collect_what_is_open()
     left = _left_behind()  # before the nursery ends, and with it all that it has forked
     if CeleryProcess.nursery is not None:
         left = [process for process in left if process.pid != CeleryProcess.nursery.pid]
@@ -106,6 +110,14 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if reporter:
         reporter.write_line(message, red=True)
     session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def _collect_what_is_open() -> None:
+    """What the last tests have left to the collector, or it fails the session when that ends."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "unclosed <socket", ResourceWarning)
+        for _ in range(3):
+            gc.collect()
 
 
 def _left_behind() -> list[psutil.Process]:
