@@ -41,7 +41,7 @@ def bench():
                 "bench",
                 "--json",
                 "-t",
-                "0.5",
+                "1.5",
                 *arguments,
             ],
             cwd=ROOT,
@@ -71,7 +71,7 @@ def told(process) -> dict:
 def recorded(broker) -> dict:
     app = mixed.make_app(broker)
     context = CLIContext(app=app, no_color=True, workdir=None)
-    arguments = ["bench", "--record", "--seconds=0.1", "--json", "-t", "0.4"]
+    arguments = ["bench", "--record", "--seconds=0.1", "--json", "-t", "1.5"]
     done = CliRunner().invoke(fair, arguments, obj=context)
     app.close()
     assert done.exit_code == 0, (done.output, done.exception)
@@ -96,8 +96,8 @@ def test_a_flood_shows_what_fair_workers_do_for_interactive_tasks(
         worker.wait_for(worker.is_ready, "being ready", timeout=30)
     running = {
         app: bench(
-            app, broker, "--flood=30", "--flood-seconds=0.3", "--test-broker=127.0.0.1",
-            "--rate=8", "--seconds=2", "--patience=0.5",
+            app, broker, "--flood=40", "--flood-seconds=0.3", "--test-broker=127.0.0.1",
+            "--rate=8", "--seconds=3", "--patience=1.5",
         )
         for app, broker in sites.items()
     }  # fmt: skip
@@ -105,10 +105,10 @@ def test_a_flood_shows_what_fair_workers_do_for_interactive_tasks(
 
     assert plain["workers"]["plain"]
     assert ours["workers"]["with_celery_fair"]
-    # Thirty tasks of 0.3 s stand before a plain worker's two slots: 4.5 s, and the bench lasts 2.5.
+    # Forty tasks of 0.3 s stand before a plain worker's two slots: 6 s, and the bench lasts 4.5.
     assert wait_for(plain, "interactive") > 4 * wait_for(ours, "interactive")
     assert "p50" in plain["kinds"]["interactive"]["wait_seconds"]["at_least"]
-    assert ours["kinds"]["interactive"]["sent"] == 16
+    assert ours["kinds"]["interactive"]["sent"] == 24
     assert ours["kinds"]["interactive"]["ran"] >= 12
     assert plain["utilisation"] > 0.8
     assert 0 < ours["slots_in_use"]["batch"] <= 2
