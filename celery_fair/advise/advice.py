@@ -133,6 +133,7 @@ class _Advising:
                 part()
             except OutOfTimeError:
                 self._found.unsure |= part in (self._look_at_today, self._find)
+        self._found.today = self._search.known(self._search.today)
 
     def _look_at_today(self) -> None:
         self._found.today = self._search.verdict(self._search.today)
@@ -140,22 +141,29 @@ class _Advising:
     def _find(self) -> None:
         search, found = self._search, self._found
         every = search.today.yields_every
-        least, most = found.needs.least, found.most_slots
         try:
-            while least <= most:
-                best = search.fewest_slots(found.needs.guess, least, most, every)
-                if best is None:
-                    break
+            found.best = self._surely_fewest(every)
+        except OutOfTimeError:
+            begun = None if search.best is None else search.known(search.best.candidate)
+            if begun is not None and begun.meets():
+                found.best = begun
+            raise
+        finally:
+            slots = found.most_slots if found.best is None else found.best.candidate.slots - 1
+            found.nearest = search.failed.get((slots, every))
+
+    def _surely_fewest(self, every: float) -> Verdict | None:
+        """The fewest slots that are enough, also by seeds that they weren't chosen by."""
+        search, found = self._search, self._found
+        least = found.needs.least
+        enough = found.today is not None and found.today.meets()
+        for most in [search.today.slots, found.most_slots] if enough else [found.most_slots]:
+            while (best := search.fewest_slots(found.needs.guess, least, most, every)) is not None:
                 sure = search.verdict(best.candidate, SEEDS + FRESH_SEEDS, all_seeds=True)
                 if sure.meets():
-                    found.best = sure
-                    break
+                    return sure
                 least = best.candidate.slots + 1
-        finally:
-            if found.best is None and search.best is not None:
-                found.best = search.best
-            slots = most if found.best is None else found.best.candidate.slots - 1
-            found.nearest = search.failed.get((slots, every))
+        return None
 
     def _find_more(self) -> None:
         search, found = self._search, self._found

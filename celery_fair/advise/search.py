@@ -87,6 +87,11 @@ class Search:
             self.effort.take(self._cost)
             runs.append(run(self.load, candidate, self._seed + len(runs)))
 
+    def known(self, candidate: Candidate) -> Verdict | None:
+        """What the runs come to that there have been: more of them than when it was first told."""
+        runs = self._runs.get(candidate)
+        return judge(candidate, self.targets, runs, self.margin) if runs else None
+
     def settings_for(self, slots: int, yields_every: float) -> Verdict | None:
         """Settings with which so many slots are enough, those that change least before others."""
         tried = []

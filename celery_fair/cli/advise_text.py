@@ -134,7 +134,7 @@ def _first(found: Advice) -> Iterator[str]:
         if not found.unsure:
             yield f"Nothing up to {plural(found.most_slots, 'slot')}{_each(found)} meets this."
     elif today is not None and best.candidate == today.candidate:
-        yield "Today's settings meet this, and fewer slots don't."
+        yield "Today's settings meet this" + ("." if found.unsure else ", and fewer slots don't.")
     elif today is not None and today.meets():
         yield f"Today's settings meet this; {said(best.candidate)} would, too."
     else:
