@@ -57,7 +57,7 @@ class Line:
     """
 
     def __init__(self) -> None:
-        self._heap: list[tuple[float, int, Account]] = []
+        self.heap: list[tuple[float, int, Account]] = []
         self.size = 0
 
     def put(self, account: Account) -> None:
@@ -65,7 +65,7 @@ class Line:
         account.line = self
         self.size += 1
         account.entry = entry = next(_numbers)  # as `move`, on the path of every message
-        heap = self._heap
+        heap = self.heap
         heappush(heap, (account.time, entry, account))
         if len(heap) > 2 * self.size + SLACK:
             self._tidy()
@@ -73,13 +73,13 @@ class Line:
     def move(self, account: Account) -> None:
         """Enter it anew: its time has shrunk."""
         account.entry = next(_numbers)
-        heappush(self._heap, (account.time, account.entry, account))
-        if len(self._heap) > 2 * self.size + SLACK:
+        heappush(self.heap, (account.time, account.entry, account))
+        if len(self.heap) > 2 * self.size + SLACK:
             self._tidy()
 
     def _tidy(self) -> None:
-        self._heap = [entry for entry in self._heap if entry[1] == entry[2].entry]
-        heapify(self._heap)
+        self.heap = [entry for entry in self.heap if entry[1] == entry[2].entry]
+        heapify(self.heap)
 
     def drop(self, account: Account) -> None:
         """It waits here no longer."""
@@ -88,11 +88,11 @@ class Line:
         self.size -= 1
 
     def __iter__(self) -> Iterator[Account]:
-        return (account for _, entry, account in self._heap if entry == account.entry)
+        return (account for _, entry, account in self.heap if entry == account.entry)
 
     def first(self) -> Account | None:
         """The one whose time is the earliest."""
-        heap = self._heap
+        heap = self.heap
         while heap:
             time, entry, account = heap[0]
             if entry != account.entry:

@@ -114,7 +114,9 @@ class Turns:
         account = self._accounts.get(tenant)
         if account is None or account.line is None:
             return
-        account.line.drop(account)
+        line = account.line
+        line.size -= 1  # as `Line.drop`
+        account.line, account.entry = None, -1
         in_line = self._line.size or self._capped.size
         self._weight = self._weight - account.weight if in_line else 0.0  # no crumbs are left
         if account.is_barred:
@@ -152,10 +154,15 @@ class Turns:
 
     def next(self) -> Tenant:
         """The tenant whose turn it is, of those who wait: there must be one."""
-        account = self._line.first() or self._capped.first()
-        if account is None:
+        heap = self._line.heap
+        if heap:
+            time, entry, account = heap[0]
+            if entry == account.entry and time >= account.time:  # as `Line.first` would find it
+                return account.tenant
+        first = self._line.first() or self._capped.first()
+        if first is None:
             raise LookupError("nobody waits")
-        return account.tenant
+        return first.tenant
 
     # What runs.
 
