@@ -24,6 +24,8 @@ language = "en"
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton", "generated"]
 root_doc = "docs/index"
+smartquotes = False  # they make – of --
+default_role = "py:obj"
 include_patterns = ["docs/*.md", "example_project/README.md", "*.md"]
 exclude_patterns = [".*", "build", "dist", "tests", "celery_fair", "node_modules"]
 

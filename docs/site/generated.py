@@ -37,7 +37,7 @@ def _command(name: str, command: click.Command, level: int) -> Iterator[str]:
     yield _prose(command.help or "")
     rows = list(filter(None, (_row(one) for one in command.params)))
     if rows:
-        yield "\n".join(["| | |", "|---|---|", *rows])
+        yield "\n".join(["| option | |", "|---|---|", *rows])
     if name in EXAMPLES:
         yield f"```console\n{EXAMPLES[name].rstrip()}\n```"
 
@@ -56,7 +56,8 @@ def _block(block: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    return re.sub(r"([<>*_\[\]|])", r"\\\1", text)
+    marked = re.sub(r"([<>*_\[\]|])", r"\\\1", text)
+    return re.sub(r"(?<![\w`])(--?[A-Za-z][\w-]*)", r"`\1`", marked)
 
 
 def _row(parameter: click.Parameter) -> str | None:
@@ -91,9 +92,22 @@ def _shortened(value: type) -> str:
 
 
 def _options(value: type) -> list[str]:
-    if issubclass(value, (Exception, Warning)) or value is celery_fair.FairSettings:
-        return []
-    return ["members:"]
+    members = PROMISED.get(value.__name__, ())
+    return [f"members: {', '.join(members)}"] if members else []
+
+
+def _promised() -> dict[str, list[str]]:
+    """Members of public classes, by the listing that a test holds to the code."""
+    found: dict[str, list[str]] = {}
+    for block in LISTING.read_text(encoding="utf-8").split("\nclass ")[1:]:
+        name = re.match(r"\w+", block)
+        members = re.findall(r"^  (\w+)", block.split("\n[")[0], re.MULTILINE)
+        found.setdefault(name[0] if name else "", [m for m in members if m != "__init__"])
+    return found | {"FairSettings": []}
+
+
+LISTING = Path(__file__).parents[2] / "tests/unit/infra/public_api.txt"
+PROMISED = _promised()
 
 
 def _autodoc(directive: str, name: str, *options: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from celery_fair.headers import NAME, FairHeader
 from tests.unit.docs.clock import table
 
 ROOT = Path(__file__).parents[3]
@@ -23,3 +24,11 @@ def test_each_guarantee_has_its_tests():
     written = "\n".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
     named = set(re.findall(r"`(test_\w+)`", page))
     assert [name for name in sorted(named) if f"def {name}(" not in written] == []
+
+
+def test_each_field_of_the_header_is_explained():
+    page = (DOCS / "reference-messages.md").read_text()
+    named = re.findall(r"^\| (`.*?) \|", page.split("## Events")[0], re.MULTILINE)
+    assert re.findall(r"`(\w+)`", " ".join(named)) == list(FairHeader._fields)
+    lines = re.findall(r"^(?:batch|interactive) \d.*", page, re.MULTILINE)
+    assert [FairHeader.read({NAME: line}).as_line() for line in lines] == lines
