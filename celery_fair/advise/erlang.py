@@ -62,7 +62,11 @@ def quantile_wait(slots: int, stream: Stream, quantile: float) -> float:
 
 def slots_for(stream: Stream, quantile: float, seconds: float, most: int = 100_000) -> int:
     """The fewest slots with which that wait is below ``seconds``; ``most`` if none are enough."""
-    low, high = math.floor(stream.slots) + 1, most
+    low = high = min(math.floor(stream.slots) + 1, most)
+    step = 1
+    while high < most and quantile_wait(high, stream, quantile) >= seconds:
+        low, high = high + 1, min(high + step, most)
+        step *= 2
     while low < high:
         middle = (low + high) // 2
         if quantile_wait(middle, stream, quantile) < seconds:
