@@ -60,9 +60,7 @@ SECONDS: Final = Numbers(min=0, min_open=True, max=86_400)
 @click.option(
     "--most-seconds",
     type=SECONDS,
-    default=20.0,
-    show_default=True,
-    help="How long a usual core may simulate.",
+    help="How long a usual core may simulate.  [default: 20, up to 300 for a night]",
 )
 @click.option("--whole", is_flag=True, help="Of a long trace all, not the busiest part.")
 @click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="A .png or .svg.")

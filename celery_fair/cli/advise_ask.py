@@ -34,6 +34,10 @@ from celery_fair.sim.trace import Arrival, began_at, read_trace
 
 MOST_ARRIVALS: Final = 500_000
 """Of a trace: they are kept, as they are run through many times."""
+USUAL_SECONDS: Final = 20.0
+MOST_SECONDS: Final = 300.0
+RUNS: Final = 40
+"""So many runs there is time for, within those bounds of a core's time."""
 _SINCE_1970: Final = 3e8
 """Seconds of a clock that tells the time of day: from 1979 on."""
 
@@ -86,7 +90,8 @@ def ask(app: Any, file: Path | None, given: Mapping[str, Any]) -> Asked:
     today = Candidate(plan.slots, case.setup.settings, plan.batch.yields_every)
     return Asked(
         plan, tuple(targets), load, today, cost, given["slots_at_most"] or 4 * plan.slots,
-        given["yields_at_least"], given["margin"], given["most_seconds"],
+        given["yields_at_least"], given["margin"],
+        given["most_seconds"] or min(max(USUAL_SECONDS, RUNS * cost), MOST_SECONDS),
     )  # fmt: skip
 
 
