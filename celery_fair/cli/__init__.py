@@ -21,6 +21,7 @@ from celery_fair.cli.group import FairGroup
 from celery_fair.cli.job import job
 from celery_fair.cli.mode import mode
 from celery_fair.cli.pause import pause, resume
+from celery_fair.cli.record import record
 from celery_fair.cli.resources import resources
 from celery_fair.cli.set import set_
 from celery_fair.cli.settings import settings
@@ -47,6 +48,7 @@ fair.add_command(flower)
 fair.add_command(top)
 fair.add_command(resources)
 fair.add_command(bench)
+fair.add_command(record)
 fair.add_command(simulate)
 fair.add_command(advise)
 fair.add_command(pause)

@@ -14,7 +14,7 @@ SECTIONS: Final[dict[str, tuple[str, ...]]] = {
     "What happens, and why": ("status", "top", "explain", "resources", "doctor"),
     "Change it while it runs": ("pause", "resume", "set", "settings", "mode", "drain"),
     "Batch jobs": ("job",),
-    "Measure it": ("bench", "simulate", "advise"),
+    "Measure it": ("bench", "record", "simulate", "advise"),
     "Show it elsewhere": ("exporter", "flower"),
 }
 """The commands in the order in which one needs them."""

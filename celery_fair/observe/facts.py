@@ -116,6 +116,7 @@ def collect(scheduler: Scheduler, *, quantiles: bool = True) -> dict[str, Any]:
         "retries": _retries(scheduler),
         "yielding": scheduler.asking.figures.report(),
         "observer_failures": scheduler.fair.observers.failures,
+        "recording": scheduler.recording.report(),
         "kinds": kinds,
     }
 

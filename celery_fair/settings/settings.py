@@ -18,6 +18,9 @@ from celery_fair.settings.sentences import sentences
 from celery_fair.settings.sharing import SharingSettings
 from celery_fair.settings.tasks import TaskSettings
 
+LEAST_SAMPLE: Final = 0.0001
+"""As traces have it: each line of a smaller one would stand for too many tasks."""
+
 DEFAULT: Final = "default"
 LIVE: Final = "live"
 """Sources of a value, beside the names of those that a team has given: see `FairSettings.source`.
@@ -37,6 +40,28 @@ class FairSettings(SharingSettings, TaskSettings, SchedulingSettings, KindSettin
         "1 writes a line of JSON for each task that ends, 0.01 for one in a hundred, 0 for none",
         ge=0.0,
         le=1.0,
+    )
+
+    record: str | None = setting(
+        None,
+        "'redis', the absolute path of a folder, or none",
+        "each worker records when its tasks came, waited and ran; none records while "
+        "`celery fair record` asks",
+        pattern=r"^(redis|/.+|[A-Za-z]:[\\/].*)$",
+    )
+    record_sample: float = setting(
+        1.0,
+        f"a part of all tasks, from {LEAST_SAMPLE} to 1",
+        "0.1 records one task in ten, with its retries and parts",
+        ge=LEAST_SAMPLE,
+        le=1.0,
+    )
+    record_megabytes: float = setting(
+        64.0,
+        "megabytes from 1",
+        "what is older goes; of the stream in Redis, or of each worker's files",
+        ge=1.0,
+        le=1e6,
     )
 
     metrics_port: int | None = setting(

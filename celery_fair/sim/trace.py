@@ -116,10 +116,11 @@ def read_recorded(path: Path) -> Iterator[Arrival]:
 
 
 def began_at(path: Path) -> float | None:
-    """When the first line was, on the clock of the file; None if there is none."""
+    """When the first arrival was, on the clock of the file; None if there is none."""
     for number, line in _lines(path):
-        if line.strip():
-            return _parsed(line, f"{path}, line {number}").at
+        where = f"{path}, line {number}"
+        if line.strip() and _note(line, where) is None:
+            return _parsed(line, where).at
     return None
 
 

@@ -48,6 +48,25 @@ def fair_watch(state: Any, **_: Any) -> dict[str, Any]:
     return {"ok": "watched for a minute"}
 
 
+@control_command(args=[("seconds", float), ("sample", float)], signature="<seconds> <sample>")
+def fair_record(state: Any, seconds: float = 0.0, sample: float = 1.0, **_: Any) -> dict[str, Any]:
+    """Record into the state's Redis when tasks come, wait and run, for a minute at the most."""
+    from celery_fair.record.recording import ASKED_SECONDS
+    from celery_fair.sim.trace import LEAST_SAMPLE
+
+    scheduler = getattr(state.consumer.controller, "fair", None)
+    if scheduler is None:
+        return {"error": f"plain Celery, since {why_plain(state.app)}"}
+    try:
+        seconds, sample = min(max(float(seconds), 0.0), ASKED_SECONDS), float(sample)
+    except (TypeError, ValueError):
+        return {"error": f"expected seconds and a sample, got {seconds!r:.80} and {sample!r:.80}"}
+    if not LEAST_SAMPLE <= sample <= 1:
+        return {"error": f"expected a sample from {LEAST_SAMPLE} to 1, got {sample!r}"}
+    why = scheduler.recording.ask(seconds, sample)
+    return {"ok": "recorded for a minute"} if why is None else {"error": why}
+
+
 @inspect_command()
 def fair_checkup(state: Any, **_: Any) -> dict[str, Any]:
     """What `fair doctor` wants to know: the clock, versions, and the longest tasks."""

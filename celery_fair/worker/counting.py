@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from time import monotonic
+from typing import Protocol
 
 from celery_fair.observe.counts import Counts
 from celery_fair.observe.endings import DROPS, OUTCOMES
@@ -14,6 +16,13 @@ from celery_fair.worker import internals
 from celery_fair.worker.outcomes import unsaid
 from celery_fair.worker.slots import Slot
 from celery_fair.yielding.words import HEADER
+
+
+class Sink(Protocol):
+    """Is shown all slots that have ended, at ticks."""
+
+    def ended(self, slots: Sequence[Slot], to_epoch: float) -> None:
+        """Read what it wants, before the slots let go of their requests; never raises."""
 
 
 class Counting:
@@ -31,6 +40,7 @@ class Counting:
         self.waits = Waits()
         self.counts = Counts(OUTCOMES, DROPS)
         self.recent = Recent()
+        self.sinks: list[Sink] = []
 
     def settle(self) -> None:
         """Count what has happened since the last time; one thread at a time."""
@@ -61,6 +71,9 @@ class Counting:
             if slot.outcome is None:
                 slot.outcome = unsaid(slot.request)
             tasks.setdefault((slot.kind, slot.request.task.name), []).append(slot)
+        for sink in self.sinks:
+            sink.ended(ended, time.time() - monotonic())
+        for slot in ended:
             slot.request = None  # else request and slot keep each other for the collector
         for (kind, task), slots in tasks.items():
             self.counts.end(kind, task, slots)

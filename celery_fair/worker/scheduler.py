@@ -24,6 +24,7 @@ from celery_fair.policy import Policy, PolicySettings
 from celery_fair.policy.kinds import BATCH, INTERACTIVE, KINDS, Kind
 from celery_fair.policy.waiting import Scene
 from celery_fair.policy.yields import YieldRules
+from celery_fair.record.recording import Recording
 from celery_fair.settings import FairSettings
 from celery_fair.worker import internals
 from celery_fair.worker.backlog import Backlog
@@ -91,6 +92,8 @@ class Scheduler:
         self.task_log = TaskLog(c.hostname, self.settings.log_tasks)
         if self.settings.log_tasks:
             fair.observers.add(self.task_log)
+        self.recording = Recording(fair, c.hostname)
+        self.dispatcher.counting.sinks.append(self.recording)
         self.announcer = Announcer(partial(collect, self), partial(tasks, self))
         self.waker = Waker(self.dispatcher.pump)
         if c.hub is not None:
@@ -158,6 +161,7 @@ class Scheduler:
         if self.engine is not None:
             self.engine.start()
         self.resource_views.start()
+        self.recording.start()
         self.holding.connect()
         self.dispatcher.watch_runs(self.holding.patience_seconds, self.holding.ran)
         pulling = self.switching.connect()
@@ -214,6 +218,7 @@ class Scheduler:
         self.stop()
         self.copies.stop(self.dispatcher.slots)
         self.dispatcher.settle()  # what has ended since the loop did
+        self.recording.stop()
         if self.clearing is not None:
             self.clearing.stop()
         self.fair.observers.remove(self.task_log)

@@ -74,6 +74,7 @@ def facts(interactive: Any = None, batch: Any = None, **changes: Any) -> dict[st
             "reaction_seconds": 0.0, "slot_back_seconds": 0.0, "slowest_slot_seconds": 0.0,
         },
         "observer_failures": 0,
+        "recording": {"where": None, "sample": None, "written": 0, "lost": 0, "failures": 0},
         "kinds": {"interactive": interactive or kind("celery"),
                   "batch": batch or kind("celery.batch")},
         **changes,
