@@ -102,20 +102,19 @@ def _gather(obj: CLIContext, raw: Path, seconds: float, sample: float) -> None:
     from celery_fair.record.recording import ASKED_SECONDS
     from celery_fair.state import State
 
-    fair = Fair.of(obj.app)
-    if fair is None:
-        raise CeleryCommandException("No Fair(app) is installed in this app.", EX_UNAVAILABLE)
-
     def go_on(for_seconds: float) -> None:
         try:
             _ask(obj.app, for_seconds, sample)
         except Unreachable:  # workers that hear nothing for a minute stop; it asks again before
             return
 
+    replies = _ask(obj.app, ASKED_SECONDS, sample)  # their first batch comes two seconds from now
+    fair = Fair.of(obj.app)
+    if fair is None:
+        raise CeleryCommandException("No Fair(app) is installed in this app.", EX_UNAVAILABLE)
     state = State.of(fair, asks="fair record", without="nothing is read")
     gathering = Gathering(state, raw, go_on)
     gathering.begin()
-    replies = _ask(obj.app, ASKED_SECONDS, sample)
     recording = [name for name, reply in replies.items() if "ok" in reply]
     for name, reply in sorted(replies.items()):
         if "ok" not in reply:

@@ -30,6 +30,7 @@ ARGUMENTS = {
     "drain": ("w1@host",),
     "top": ("--once",),
     "job": ("list",),
+    "record": ("--to", "day.jsonl"),
 }
 #: They ask nobody: test_simulate.py and test_advise.py have what they may meet.
 ALONE = {"advise", "simulate"}
