@@ -26,9 +26,9 @@ def show(console: Console, found: Advice, head: str) -> None:
     """Print all of it."""
     sentence(console, head, "bold")
     if found.today is not None:
-        _verdict(console, "today", found.today)
+        _verdict(console, "today", found.today, _each(found))
     if found.best is not None and found.best.candidate != _candidate(found.today):
-        _verdict(console, "advice", found.best)
+        _verdict(console, "advice", found.best, _each(found))
     for text in _answer(found):
         sentence(console, text)
     for line in _lines(found):
@@ -41,8 +41,8 @@ def _candidate(found: Verdict | None) -> Candidate | None:
     return None if found is None else found.candidate
 
 
-def _verdict(console: Console, label: str, found: Verdict) -> None:
-    sentence(console, f"{label}: {said(found.candidate)}; {plural(found.seeds, 'seed')}")
+def _verdict(console: Console, label: str, found: Verdict, each: str) -> None:
+    sentence(console, f"{label}: {said(found.candidate, each)}; {plural(found.seeds, 'seed')}")
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
     for one in found.readings:
         table.add_row(
@@ -51,10 +51,10 @@ def _verdict(console: Console, label: str, found: Verdict) -> None:
     console.print(table)
 
 
-def said(candidate: Candidate) -> str:
+def said(candidate: Candidate, each: str = "") -> str:
     """Slots and settings, as one would say them."""
     settings = candidate.settings
-    text = f"{plural(candidate.slots, 'slot')}, reserve={settings.reserve}"
+    text = f"{plural(candidate.slots, 'slot')}{each}, reserve={settings.reserve}"
     text += f", batch_share={settings.batch_share:g}"
     if candidate.yields_every:
         text += f", batch yields every {duration(candidate.yields_every)}"
@@ -113,9 +113,10 @@ def _answer(found: Advice) -> Iterator[str]:
             f"{_value(worst)}, {_state(worst)}."
         )
     if found.with_more is not None:
-        yield f"More slots would do: {said(found.with_more.candidate)}."
+        yield f"More slots would do: {said(found.with_more.candidate, _each(found))}."
     if found.with_pieces is not None:
-        yield f"Batch that yields would do with fewer: {said(found.with_pieces.candidate)}."
+        pieces = said(found.with_pieces.candidate, _each(found))
+        yield f"Batch that yields would do with fewer: {pieces}."
     if found.unsure:
         more = "nothing was found yet" if found.best is None else "fewer slots may do"
         yield (
@@ -136,9 +137,9 @@ def _first(found: Advice) -> Iterator[str]:
     elif today is not None and best.candidate == today.candidate:
         yield "Today's settings meet this" + ("." if found.unsure else ", and fewer slots don't.")
     elif today is not None and today.meets():
-        yield f"Today's settings meet this; {said(best.candidate)} would, too."
+        yield f"Today's settings meet this; {said(best.candidate, _each(found))} would, too."
     else:
-        yield f"Take {said(best.candidate)}."
+        yield f"Take {said(best.candidate, _each(found))}."
 
 
 def _each(found: Advice) -> str:
