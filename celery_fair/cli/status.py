@@ -19,6 +19,8 @@ from celery_fair.cli.remote import ask, broker_url
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from celery_fair.observe.counterfactual import Counterfactual
+
 EX_NOT_INSTALLED = 1
 """Workers answer, but none of them runs celery-fair."""
 
@@ -27,13 +29,27 @@ EX_NOT_INSTALLED = 1
 @json_option
 @timeout_option
 @destination_option
+@click.option(
+    "--replay",
+    "most_tasks",
+    type=click.IntRange(0, 1_000_000),
+    default=50_000,
+    show_default=True,
+    help="Of workers that observe: replay so many tasks at the most; 0 is none.",
+)
 @click.pass_obj
 def status(
-    obj: CLIContext, as_json: bool, timeout: float, destination: Sequence[str] | None
+    obj: CLIContext,
+    as_json: bool,
+    timeout: float,
+    destination: Sequence[str] | None,
+    most_tasks: int,
 ) -> None:
     """Show gate, slots, backlog, waits and share of the workers.
 
-    Each worker has a block; where there are several, their total follows.
+    Each worker has a block; where there are several, their total follows. Where all observe, what
+    they have run is replayed, which takes some seconds, and it is said how long tasks would have
+    waited with celery-fair.
 
     Exit code: 0; 1 if workers answer but none runs celery-fair; 69 if no worker answers or the
     broker can't be reached.
@@ -41,18 +57,31 @@ def status(
     answers = Answers.of(
         ask(obj.app, "fair_status", timeout_seconds=timeout, destination=destination)
     )
+    found = _replayed(obj.app, answers, 0 if destination else most_tasks, timeout)
     if as_json:
-        click.echo(json.dumps(as_object(answers), indent=2))
+        click.echo(json.dumps(as_object(answers, found), indent=2))
     else:
-        from celery_fair.cli.status_text import show
+        from celery_fair.cli.status_text import show, show_replay
 
-        show(console(obj), answers, _configured_queues(obj.app), time.time())
+        out = console(obj)
+        show(out, answers, _configured_queues(obj.app), time.time())
+        if found is not None:
+            show_replay(out, found)
     fail_without_reports(obj.app, answers, timeout, destination)
 
 
-def as_object(answers: Answers) -> dict[str, Any]:
+def _replayed(app: Any, answers: Answers, most_tasks: int, timeout: float) -> Counterfactual | None:
+    if not most_tasks or all(one.get("mode") != "observe" for one in answers.reports.values()):
+        return None
+    from celery_fair.cli.status_replay import replayed
+
+    return replayed(app, answers, most_tasks, timeout)
+
+
+def as_object(answers: Answers, replayed: Counterfactual | None = None) -> dict[str, Any]:
     """What ``--json`` writes; ``total`` has the shape of one worker's report."""
     return {
+        **({} if replayed is None else {"replay": replayed.report()}),
         "workers": answers.reports,
         "without_celery_fair": answers.silent,
         "total": total(answers.reports),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.padding import Padding
@@ -17,6 +17,9 @@ from celery_fair.cli.status_shared import clearing_lines, engine_lines, resource
 from celery_fair.cli.words import ago, count, duration, gate_reason, percent, plural
 from celery_fair.observe.steering import stops
 from celery_fair.policy.kinds import KINDS
+
+if TYPE_CHECKING:
+    from celery_fair.observe.counterfactual import Counterfactual
 
 WINDOW = "waits: last 5 min"
 ROOM_FOR_QUANTILES = 66
@@ -81,6 +84,16 @@ def _resources(console: Console, resources: Mapping[str, Any]) -> None:
         sentence(console, words, style, indent=2)
     if lines:
         console.print()
+
+
+def show_replay(console: Console, found: Counterfactual) -> None:
+    """What celery-fair would have made of what was observed."""
+    from celery_fair.cli.status_replay import replay_lines
+
+    console.print()
+    console.print(Text("With celery-fair", style="bold"))
+    for words, style in replay_lines(found):
+        sentence(console, words, style, indent=2)
 
 
 def _kinds(console: Console, kinds: Mapping[str, Any], bound: str = "") -> None:

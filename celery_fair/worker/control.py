@@ -79,6 +79,23 @@ def fair_checkup(state: Any, **_: Any) -> dict[str, Any]:
     return checkup(scheduler)
 
 
+@inspect_command(args=[("before", int), ("most", int)], signature="[before [most]]")
+def fair_observed(
+    state: Any, before: int | None = None, most: int | None = None, **_: Any
+) -> dict[str, Any]:
+    """When tasks came, waited and ran in observe mode: 10,000 at a time, the latest first."""
+    from celery_fair.worker.observing import observed
+
+    for name, value in (("before", before), ("most", most)):
+        if value is not None and type(value) is not int:
+            return {"error": f"{name}: expected a number, got {type(value).__name__}"}
+    scheduler = getattr(state.consumer.controller, "fair", None)
+    if scheduler is None:
+        return {"error": f"plain Celery, since {why_plain(state.app)}"}
+    scheduler.dispatcher.settle()
+    return observed(scheduler, before, most)
+
+
 def why_plain(app: Any) -> str:
     """Why the worker of this app doesn't run celery-fair."""
     from celery_fair.app import Fair

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from celery_fair.observe.counts import Counts
 from celery_fair.observe.endings import DROPS, OUTCOMES
+from celery_fair.observe.finished import FinishedTasks
 from celery_fair.observe.recent import Recent
 from celery_fair.observe.waits import Waits
 from celery_fair.policy.kinds import BATCH, KINDS, Kind
@@ -41,6 +42,15 @@ class Counting:
         self.counts = Counts(OUTCOMES, DROPS)
         self.recent = Recent()
         self.sinks: list[Sink] = []
+
+    def observe(self, observing: bool) -> FinishedTasks | None:
+        """Keep what becomes of each task while Celery's own order holds, and no longer."""
+        self.sinks[:] = [sink for sink in self.sinks if not isinstance(sink, FinishedTasks)]
+        if not observing:
+            return None
+        found = FinishedTasks(time.time())
+        self.sinks.append(found)
+        return found
 
     def settle(self) -> None:
         """Count what has happened since the last time; one thread at a time."""

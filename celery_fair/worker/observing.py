@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from celery_fair.headers import FairHeader
 from celery_fair.observe.endings import DUPLICATE
-from celery_fair.policy.kinds import BATCH, Kind
+from celery_fair.observe.finished import PAGE
+from celery_fair.policy.kinds import BATCH, KINDS, Kind
 from celery_fair.worker import internals, telling
 from celery_fair.worker.pools import follow
 from celery_fair.worker.slots import Slot
 
 if TYPE_CHECKING:
     from celery_fair.worker.dispatcher import Dispatcher
+    from celery_fair.worker.scheduler import Scheduler
+
+NOT_REPLAYED = frozenset({
+    "resources", "interactive_max_running", "batch_max_running", "tenant_weights",
+    "tenant_max_running", "before_batch", "load_probe", "interactive_timeout_seconds",
+    "batch_timeout_seconds", "interactive_time_limit", "batch_time_limit",
+})  # fmt: skip
+"""Settings that change who gets a slot when, and of which a replay takes no account."""
 
 
 class Observing:
@@ -84,3 +94,29 @@ def kind_and_copy(request: Any, kind_of_queue: Callable[[str], Kind]) -> tuple[K
     if header is not None:
         return header.kind, header.once
     return kind_of_queue(request.delivery_info.get("routing_key") or ""), None
+
+
+def observed(
+    scheduler: Scheduler, before: int | None = None, most: int | None = None
+) -> dict[str, Any]:
+    """What a replay needs of this worker: its tasks, a page of them, and by what rules it runs.
+
+    An ``error`` instead while the worker enforces: then there is nothing to replay.
+    """
+    found = scheduler.observed
+    if found is None:
+        return {"error": "it enforces: only what Celery's own order has made is replayed"}
+    settings, c = scheduler.settings, scheduler.c
+    order = (c.app.conf.broker_transport_options or {}).get("queue_order_strategy")
+    return {
+        **found.page(before, PAGE if most is None else most),
+        "slots": scheduler.policy.slots,
+        "prefetch": c.prefetch_multiplier,
+        "policy": asdict(scheduler.policy_settings(settings)),
+        "pushes": c.connection.transport.driver_type == "amqp",
+        "in_turn": order in (None, "round_robin"),
+        "kinds": [kind for kind in KINDS if scheduler.backlog.queue_names(kind)],
+        "sensor_seconds": settings.sensor_interval_seconds,
+        "hold_max_seconds": settings.hold_max_seconds,
+        "left_out": sorted(NOT_REPLAYED & set(settings.shown())),
+    }

@@ -15,6 +15,7 @@ from celery_fair.app import Fair
 from celery_fair.engine.probing import Probing
 from celery_fair.observe.events import Announcer
 from celery_fair.observe.facts import collect, tasks
+from celery_fair.observe.finished import FinishedTasks
 from celery_fair.observe.log import TaskLog
 from celery_fair.observe.record import Record
 from celery_fair.observe.starts import Starts
@@ -123,6 +124,7 @@ class Scheduler:
         self.puller.tenants_differ = lambda: self.dispatcher.tenants.are_on
         self.holding, self.inversions = Holding(fair), Inversions()
         self.pulling: Pulling | None = None
+        self.observed: FinishedTasks | None = None
         self._timer_entry: Any = None
         self._audited_at = self._recounted_at = 0.0
         self.switching = Switching(c, fair, self.dispatcher, self.puller, Hooks(c, self.dispatcher))
@@ -173,6 +175,7 @@ class Scheduler:
 
     def _follow_mode(self, enforcing: bool) -> None:
         """What ends tasks before their time, or after it, and what retries them, enforces too."""
+        self.observed = self.dispatcher.counting.observe(not enforcing)
         retrying = self.fair.retrying
         (retrying.open if enforcing else retrying.rest)()  # at first before the pool forks
         self.asking.enforcing = enforcing

@@ -10,6 +10,7 @@ import pytest
 from celery_fair.retrying import Retrying
 from celery_fair.settings import FairSettings
 from celery_fair.worker import internals
+from celery_fair.worker.counting import Counting
 from celery_fair.worker.pulling import Pulling
 from celery_fair.worker.scheduler import Scheduler
 from celery_fair.worker.switching import Switching
@@ -163,7 +164,7 @@ def test_retries_follow_the_mode_and_all_that_decide_share_one_budget():
     scheduler = SimpleNamespace(
         fair=fair,
         settings=fair.settings,
-        dispatcher=SimpleNamespace(probing=SimpleNamespace()),
+        dispatcher=SimpleNamespace(probing=SimpleNamespace(), counting=Counting()),
         asking=SimpleNamespace(),
         c=SimpleNamespace(app=SimpleNamespace(tasks={})),
     )
