@@ -90,7 +90,6 @@ def show_replay(console: Console, found: Counterfactual) -> None:
     """What celery-fair would have made of what was observed."""
     from celery_fair.cli.status_replay import replay_lines
 
-    console.print()
     console.print(Text("With celery-fair", style="bold"))
     for words, style in replay_lines(found):
         sentence(console, words, style, indent=2)

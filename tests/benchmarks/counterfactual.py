@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import json
 import os
 import random
@@ -45,15 +46,34 @@ class Publish(NamedTuple):
     seconds: float
 
 
-def load(seconds: float, seed: int) -> list[Publish]:
-    """For eight slots: people four times a second, batch that nearly fills them, and a backlog."""
+def load(seconds: float, seed: int, name: str = "steady") -> list[Publish]:
+    """For eight slots: people four times a second, batch that nearly fills them, and a backlog.
+
+    ``bursts``: people come by the two dozen, so that they wait for each other under any order.
+    """
     source = random.Random(seed)
+    if name == "bursts":
+        return _bursts(seconds, source)
     found = [Publish(0.0, BATCH, f"b0-{n}", source.uniform(0.5, 1.5)) for n in range(80)]
     for kind, rate, low, high in ((INTERACTIVE, 4.0, 0.05, 0.15), (BATCH, 6.0, 0.5, 1.5)):
         at = source.expovariate(rate)
         while at < seconds:
             found.append(Publish(at, kind, f"{kind}-{len(found)}", source.uniform(low, high)))
             at += source.expovariate(rate)
+    return sorted(found)
+
+
+def _bursts(seconds: float, source: random.Random) -> list[Publish]:
+    found = [Publish(0.0, BATCH, f"b0-{n}", source.uniform(0.5, 1.5)) for n in range(60)]
+    at = 1.0
+    while at < seconds:
+        for n in range(24):
+            found.append(Publish(at, INTERACTIVE, f"{at:g}-{n}", source.uniform(0.3, 0.7)))
+        at += 8.0
+    at = source.expovariate(5.0)
+    while at < seconds:
+        found.append(Publish(at, BATCH, f"b{len(found)}", source.uniform(0.5, 1.5)))
+        at += source.expovariate(5.0)
     return sorted(found)
 
 
@@ -88,9 +108,8 @@ def waits(journal: Journal, times: dict[str, float]) -> tuple[dict[str, list[flo
     return found, last - min(times.values())
 
 
-def measure(broker: str, workers: int, seconds: float, seed: int, log: Path) -> dict[str, Any]:
+def measure(broker: str, workers: int, tasks: Sequence[Publish], log: Path) -> dict[str, Any]:
     """Both rounds on one broker."""
-    tasks = load(seconds, seed)
     began = machine.moment()
     with own_server(broker) as server, _workers(server.broker, workers, log) as journal:
         app = mixed.make_app(server.broker)
@@ -137,14 +156,14 @@ def _workers(broker: Any, number: int, log: Path) -> Iterator[Journal]:
 def table(results: Sequence[dict[str, Any]]) -> str:
     """Observed, replayed, predicted, and measured after the switch."""
     lines = [
-        "| broker, workers | kind | observed p95, s | plain Celery replayed | predicted p95, s "
-        "| measured after the switch | off by |",
+        "| load, broker, workers | kind | observed p95, s | plain Celery replayed "
+        "| predicted p95, s | measured after the switch | off by |",
         "|---|---|---|---|---|---|---|",
     ]
     for result in results:
         for kind in KINDS:
             part, real = result["told"]["of"][kind], result["enforced"][kind]["p95"]
-            before = f"| {result['broker']}, {result['workers']} | {kind} "
+            before = f"| {_case(result)} | {kind} "
             if part["would_be"] is None:
                 lines.append(f"{before}| – | – | {part['why']} | {real:.3f} | – |")
                 continue
@@ -159,10 +178,14 @@ def table(results: Sequence[dict[str, Any]]) -> str:
         later = result["told"]["of"][BATCH]["later_last"]
         said = "no figure" if later is None else f"{later:+.1f} s"
         lines.append(
-            f"\n{result['broker']}, {result['workers']}: batch was to end {said}, and ended "
+            f"\n{_case(result)}: batch was to end {said}, and ended "
             f"{end['enforced'] - end['observed']:+.1f} s after {end['observed']:.0f} s."
         )
     return "\n".join(lines) + "\n"
+
+
+def _case(result: dict[str, Any]) -> str:
+    return f"{result['load']}, {result['broker']}, {result['workers']}"
 
 
 def _off(real: float, predicted: float) -> str:
@@ -176,18 +199,22 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.counterfactual")
     parser.add_argument("--brokers", default="redis,rabbitmq")
     parser.add_argument("--workers", default="1,2")
+    parser.add_argument("--load", default="steady,bursts")
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     build = Path("build/counterfactual")
     build.mkdir(parents=True, exist_ok=True)
     results = []
-    for broker in options.brokers.split(","):
-        for workers in map(int, options.workers.split(",")):
-            log = build / f"{broker}-{workers}"
-            results.append(measure(broker, workers, options.seconds, options.seed, log))
-            log.with_suffix(".json").write_text(json.dumps(results[-1], indent=1))
-            print(table(results[-1:]), f"load average {os.getloadavg()[0]:.1f}", flush=True)
+    cases = itertools.product(
+        options.load.split(","), options.brokers.split(","), map(int, options.workers.split(","))
+    )
+    for name, broker, workers in cases:
+        log = build / f"{name}-{broker}-{workers}"
+        tasks = load(options.seconds, options.seed, name)
+        results.append({"load": name, **measure(broker, workers, tasks, log)})
+        log.with_suffix(".json").write_text(json.dumps(results[-1], indent=1))
+        print(table(results[-1:]), f"load average {os.getloadavg()[0]:.1f}", flush=True)
     print(table(results))
     return int("**off**" in table(results))
 
