@@ -17,6 +17,7 @@ from celery.platforms import EX_UNAVAILABLE
 from celery_fair.cli.remote import broker_url, connection_to_broker
 
 if TYPE_CHECKING:
+    from celery_fair.cli.exporter_replay import Replaying
     from celery_fair.observe.listening import Listener
     from celery_fair.observe.metrics import Reach
     from celery_fair.observe.reading import Source
@@ -40,8 +41,9 @@ LOOK_SECONDS: Final = 0.25
 def exporter(obj: CLIContext, port: int, host: str) -> None:
     """Serve the metrics of all workers to Prometheus.
 
-    They come from the workers' events, so that it asks no worker anything, and may run anywhere
-    where the broker can be reached. docs/metrics.md lists them.
+    They come from the workers' events, and it may run anywhere where the broker can be reached. It
+    asks workers only in observe mode, each five minutes, for what a replay needs. docs/metrics.md
+    lists them.
 
     Exit code: 0 when SIGTERM or SIGINT has ended it; 69 if the port can't be had, the transport has
     no events, or prometheus_client is missing.
@@ -78,12 +80,14 @@ class Ended:
 
 def serve(app: Any, host: str, port: int, ended: Ended) -> None:
     """Listen to the workers and answer Prometheus until ``ended`` is true."""
+    from celery_fair.cli.exporter_replay import Replaying
     from celery_fair.observe.cluster import Cluster
     from celery_fair.observe.listening import Listener
 
     cluster = Cluster()
     listener = Listener(app, cluster)
     heard = Heard(listener, cluster)
+    replaying = heard.replaying = Replaying(app, heard.modes)
     server = _start_server(heard, host, port)
     listener.start()
     logger.info("celery-fair: metrics on http://%s:%d/metrics", host, port)
@@ -91,6 +95,7 @@ def serve(app: Any, host: str, port: int, ended: Ended) -> None:
         while not ended:
             time.sleep(LOOK_SECONDS)
             heard.look()
+            replaying.look(monotonic())
     finally:
         listener.stop()
         server.server_close()
@@ -126,6 +131,12 @@ class Heard:
         self._listener = listener
         self._cluster = cluster
         self._was_lost = False
+        self.replaying: Replaying | None = None
+
+    def modes(self) -> set[str]:
+        """In which the workers are that it hears."""
+        alive = self._cluster.alive(monotonic())
+        return {str(heard.facts.get("mode")) for heard in alive.values()}
 
     def sources(self) -> Mapping[str, Source]:
         """Facts and tasks of those who are alive."""
@@ -149,6 +160,7 @@ class Heard:
             last_seen={
                 name: heard.seen_at + to_epoch for name, heard in self._cluster.alive(now).items()
             },
+            replayed={} if self.replaying is None else self.replaying.figures,
         )
 
     def look(self) -> None:

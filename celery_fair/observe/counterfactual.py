@@ -95,6 +95,20 @@ class Counterfactual:
         return asdict(self)
 
 
+def p95s(found: Counterfactual | None) -> dict[str, dict[str, float]]:
+    """By kind the 95 % quantiles that there are, ``measured`` and ``would_be``, and ``error``."""
+    figures: dict[str, dict[str, float]] = {}
+    for kind, part in ((found.of if found else None) or {}).items():
+        of_kind = figures.setdefault(kind, {})
+        if part.measured is not None:
+            of_kind["measured"] = part.measured["p95"]
+        if part.would_be is not None:
+            of_kind["would_be"] = part.would_be["p95"]
+        if part.error is not None:
+            of_kind["error"] = part.error
+    return figures
+
+
 def read(pages: Sequence[Mapping[str, Any]]) -> Watched:
     """One worker's answers, the newest page first. Raises KeyError, TypeError, ValueError."""
     tasks = [task for page in reversed(pages) for task in unpacked(page["tasks"])]

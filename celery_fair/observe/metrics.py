@@ -317,6 +317,8 @@ class Reach(NamedTuple):
     unreadable: int
     lost: int
     last_seen: Mapping[str, float]
+    replayed: Mapping[str, Mapping[str, float]] = {}
+    """Of the fleet's last replay, by kind: ``measured``, ``would_be``, ``error``; what it has."""
 
 
 class Own(NamedTuple):
@@ -332,6 +334,10 @@ class Own(NamedTuple):
     def series(self) -> tuple[str, ...]:
         """As of a `Metric`."""
         return (self.name,)
+
+
+def _of_replay(reach: Reach, figure: str) -> Samples:
+    return [((kind,), part[figure]) for kind, part in reach.replayed.items() if figure in part]
 
 
 EXPORTER: Final = (
@@ -350,6 +356,15 @@ EXPORTER: Final = (
     Own(f"{PREFIX}worker_last_seen_timestamp_seconds", "gauge", ("worker",),
         "When the worker's last facts came.",
         lambda reach: [((worker,), at) for worker, at in reach.last_seen.items()]),
+    Own(f"{PREFIX}observed_wait_seconds", "gauge", ("kind",),
+        "Observe mode: what 95 of 100 tasks of the last replay's time waited at most.",
+        lambda reach: _of_replay(reach, "measured")),
+    Own(f"{PREFIX}counterfactual_wait_seconds", "gauge", ("kind",),
+        "The same with celery-fair, by that replay; missing where the replay is too far off.",
+        lambda reach: _of_replay(reach, "would_be")),
+    Own(f"{PREFIX}counterfactual_error_ratio", "gauge", ("kind",),
+        "How far that replay is off what was measured, for plain Celery.",
+        lambda reach: _of_replay(reach, "error")),
 )  # fmt: skip
 """Of `celery fair exporter` alone."""
 

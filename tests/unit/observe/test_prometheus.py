@@ -19,7 +19,13 @@ from tests.brokers.process import free_port
 from tests.brokers.waiting import wait_until
 from tests.unit.observe.workers import facts, histogram, kind, resource, source, task
 
-REACH = Reach(connected=True, unreadable=2, lost=1, last_seen={"w1": 1_800_000_000.5})
+REACH = Reach(
+    connected=True,
+    unreadable=2,
+    lost=1,
+    last_seen={"w1": 1_800_000_000.5},
+    replayed={"interactive": {"measured": 41.0, "would_be": 1.9, "error": 0.05}},
+)
 
 
 def scraped(sources, reach=None):
@@ -90,6 +96,9 @@ def test_the_exporters_own_are_there():
         ("celery_fair_exporter_workers_lost_total",): 1,
         ("celery_fair_exporter_unreadable_events_total",): 2,
         ("celery_fair_worker_last_seen_timestamp_seconds", ("worker", "w1")): 1_800_000_000.5,
+        ("celery_fair_observed_wait_seconds", ("kind", "interactive")): 41.0,
+        ("celery_fair_counterfactual_wait_seconds", ("kind", "interactive")): 1.9,
+        ("celery_fair_counterfactual_error_ratio", ("kind", "interactive")): 0.05,
     }
 
 
