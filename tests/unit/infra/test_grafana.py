@@ -171,6 +171,7 @@ def test_every_metric_of_the_table_is_shown_or_left_out_on_purpose():
         "yield_reaction_seconds_total", "tenants_waiting", "tenant_longest_wait_seconds",
         "resources_outages_total", "places_lost_total",
         "places_returned_total", "places_held", "hook_stuck_threads",
+        "observed_wait_seconds", "counterfactual_wait_seconds", "counterfactual_error_ratio",
     }  # fmt: skip
 
 
