@@ -47,6 +47,20 @@ def clearing_lines(report: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield f"the hook has not answered for {plural(hook['stuck'], 'task')}", ODD
 
 
+def recording_lines(report: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What is recorded, and what could not be; nothing of a worker that records nothing."""
+    recording = report.get("recording") or {}
+    if not recording.get("where"):
+        return
+    sample = recording["sample"]
+    part = "" if sample == 1 else f" {percent(sample)} of"
+    line = f"records{part} its tasks into {safe(recording['where'])}"
+    if recording["lost"]:
+        yield f"{line}: {count(recording['lost'])} could not be written, and are lost", ODD
+    else:
+        yield line, WELL
+
+
 def resource_lines(resources: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """A line a resource; none where nothing is set."""
     if not resources["set"]:

@@ -13,7 +13,12 @@ from rich.text import Text
 import celery_fair
 from celery_fair.cli.overview import Answers, total
 from celery_fair.cli.rows import sentence
-from celery_fair.cli.status_shared import clearing_lines, engine_lines, resource_lines
+from celery_fair.cli.status_shared import (
+    clearing_lines,
+    engine_lines,
+    recording_lines,
+    resource_lines,
+)
 from celery_fair.cli.words import ago, count, duration, gate_reason, percent, plural
 from celery_fair.observe.steering import stops
 from celery_fair.policy.kinds import KINDS
@@ -58,7 +63,8 @@ def _worker(console: Console, node: str, report: Mapping[str, Any], now: float) 
     _indented(console, line)
     for words, since in stops(report):
         _warned(console, f"{words}, {ago(since, now)}")
-    for words, style in (*engine_lines(report), *clearing_lines(report)):
+    lines = (*engine_lines(report), *clearing_lines(report), *recording_lines(report))
+    for words, style in lines:
         sentence(console, words, style, indent=2)
     _kinds(console, report["kinds"])
     _share(console, report, now)

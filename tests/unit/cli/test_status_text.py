@@ -116,6 +116,17 @@ def test_what_waits_for_more_than_a_slot_is_said_beside_the_backlog():
     assert "beside" not in shown({"w1": report()})
 
 
+def test_where_a_worker_records_is_said_and_what_it_has_lost():
+    found = {"where": "redis", "sample": 0.1, "written": 9, "lost": 0, "failures": 0}
+    assert "  records 10 % of its tasks into redis\n" in shown({"w1": report(recording=found)})
+    lost = {**found, "sample": 1.0, "where": "/var/\x1b[1m", "lost": 3}
+    text = shown({"w1": report(recording=lost)}, width=200)
+    assert "its tasks into /var/" in text
+    assert "\x1b" not in text
+    assert "3 could not be written, and are lost" in text
+    assert "records" not in shown({"w1": report()})
+
+
 def test_a_backlog_that_could_not_be_read_is_unknown():
     assert "unknown" in line_with("batch", shown({"w1": report(batch=kind("b", ready=None))}))
 
