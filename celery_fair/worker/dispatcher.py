@@ -287,6 +287,7 @@ class Dispatcher:
             turn = slot.turn
             if turn is not None:
                 self.tenants.turns[slot.kind].end(turn, run_seconds)
+                slot.turn = None  # its memory is the next one's at once, and still at hand
                 if self.tenants.on_end is not None:
                     self.tenants.on_end(slot.kind, turn, run_seconds)
             finish(slot.kind, slot.finished_at, run_seconds)
