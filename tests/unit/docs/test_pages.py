@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 from celery_fair.headers import NAME, FairHeader
@@ -32,3 +35,33 @@ def test_each_field_of_the_header_is_explained():
     assert re.findall(r"`(\w+)`", " ".join(named)) == list(FairHeader._fields)
     lines = re.findall(r"^(?:batch|interactive) \d.*", page, re.MULTILINE)
     assert [FairHeader.read({NAME: line}).as_line() for line in lines] == lines
+
+
+TRY = """
+import flask_shop, shop
+client = flask_shop.app.test_client()
+assert client.post("/answers", data="hi").status_code == 202
+assert len(client.post("/summaries").json["ids"]) == 3
+with shop.app.connection_for_write() as connection:
+    sizes = [connection.default_channel._size(name) for name in ("celery", "celery.batch")]
+assert sizes == [1, 3], sizes
+"""
+
+
+def test_the_flask_shop_publishes_each_kind_to_its_queue(tmp_path):
+    page = (DOCS / "guide-frameworks.md").read_text()
+    for name, code in re.findall(r"```python\n# (\w+\.py)\n(.*?)```", page, re.DOTALL):
+        (tmp_path / name).write_text(
+            code.replace("redis://localhost/0", "memory://").replace(
+                "redis://localhost/1", "cache+memory://"
+            )
+        )
+    (tmp_path / "try.py").write_text(TRY)
+    done = subprocess.run(
+        [sys.executable, "try.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
