@@ -83,7 +83,7 @@ def fair_checkup(state: Any, **_: Any) -> dict[str, Any]:
 def fair_observed(
     state: Any, before: int | None = None, most: int | None = None, **_: Any
 ) -> dict[str, Any]:
-    """When tasks came, waited and ran in observe mode: 10,000 at a time, the latest first."""
+    """When tasks came, waited and ran in observe mode: 2,500 at a time, the latest first."""
     from celery_fair.worker.observing import observed
 
     for name, value in (("before", before), ("most", most)):
