@@ -55,6 +55,9 @@ FIXED: Final[Mapping[str, str]] = {
     "before_batch_seconds": _AT_START,
     "before_batch_on_error": _AT_START,
     "waiting_room": _AT_START,
+    "record": _AT_START,
+    "record_sample": _AT_START,
+    "record_megabytes": _AT_START,
     "metrics_port": _AT_START,
     "metrics_host": _AT_START,
 }

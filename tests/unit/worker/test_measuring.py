@@ -102,7 +102,8 @@ def test_in_a_small_fleet_it_speaks_as_soon_as_heads_are_counted(place):
     assert len(place.sensor.words) == 2
 
 
-def test_in_a_large_fleet_it_speaks_some_time_within_its_round(place):
+def test_in_a_large_fleet_it_speaks_some_time_within_its_round(place, monkeypatch):
+    monkeypatch.setattr(random, "uniform", lambda least, most: (least + most) / 2)
     place.tick()
     place.answer(company=200)
     place.tick()
