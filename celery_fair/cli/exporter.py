@@ -6,6 +6,7 @@ import logging
 import signal
 import time
 from collections.abc import Mapping
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,10 +18,11 @@ from celery.platforms import EX_UNAVAILABLE
 from celery_fair.cli.remote import broker_url, connection_to_broker
 
 if TYPE_CHECKING:
-    from celery_fair.cli.exporter_replay import Replaying
+    from celery_fair.observe.counterfactual import Counterfactual
     from celery_fair.observe.listening import Listener
     from celery_fair.observe.metrics import Reach
     from celery_fair.observe.reading import Source
+    from celery_fair.observe.replaying import Replaying
 
 logger = logging.getLogger(__name__)
 
@@ -80,14 +82,14 @@ class Ended:
 
 def serve(app: Any, host: str, port: int, ended: Ended) -> None:
     """Listen to the workers and answer Prometheus until ``ended`` is true."""
-    from celery_fair.cli.exporter_replay import Replaying
     from celery_fair.observe.cluster import Cluster
     from celery_fair.observe.listening import Listener
+    from celery_fair.observe.replaying import Replaying
 
     cluster = Cluster()
     listener = Listener(app, cluster)
     heard = Heard(listener, cluster)
-    replaying = heard.replaying = Replaying(app, heard.modes)
+    replaying = heard.replaying = Replaying(partial(_replay, app))
     server = _start_server(heard, host, port)
     listener.start()
     logger.info("celery-fair: metrics on http://%s:%d/metrics", host, port)
@@ -95,10 +97,22 @@ def serve(app: Any, host: str, port: int, ended: Ended) -> None:
         while not ended:
             time.sleep(LOOK_SECONDS)
             heard.look()
-            replaying.look(monotonic())
+            replaying.look(heard.modes(), monotonic())
     finally:
         listener.stop()
         server.server_close()
+
+
+def _replay(app: Any) -> Counterfactual | None:
+    """Ask all workers who observes, and replay what these have run."""
+    from celery_fair.cli.overview import Answers
+    from celery_fair.cli.remote import ask
+    from celery_fair.cli.status_replay import replayed
+    from celery_fair.observe.gathering import MOST_TASKS
+    from celery_fair.observe.replaying import ANSWER_SECONDS
+
+    answers = Answers.of(ask(app, "fair_status", timeout_seconds=ANSWER_SECONDS))
+    return replayed(app, answers, MOST_TASKS, ANSWER_SECONDS)
 
 
 def _start_server(heard: Heard, host: str, port: int) -> Any:

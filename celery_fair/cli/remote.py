@@ -11,7 +11,6 @@ from kombu.exceptions import OperationalError
 from kombu.transport import TRANSPORT_ALIASES
 
 from celery_fair.errors import did_you_mean
-from celery_fair.internals import ask_workers
 
 
 class Unreachable(CeleryCommandException):
@@ -106,6 +105,8 @@ def ask(
 
     ``limit`` is the number of answers to expect: with them there is no need to wait any longer.
     """
+    from celery_fair.observe.listening import answers
+
     with connection_to_broker(app) as connection:
         url = _without_password(connection)
         if not connection.supports_exchange_type("fanout"):
@@ -113,11 +114,10 @@ def ask(
         lost = (OperationalError, *connection.connection_errors, *connection.channel_errors)
         try:
             _reach(connection)
-            replies = ask_workers(
+            return answers(
                 app,
                 connection,
                 command,
-                reply=True,
                 timeout=timeout_seconds,
                 destination=list(destination) if destination else None,
                 limit=limit,
@@ -126,7 +126,6 @@ def ask(
         except lost as error:
             refused = isinstance(error.__cause__ or error, tuple(connection.channel_errors))
             raise (Refused if refused else Unreachable)(url, error) from error
-    return {node: reply for answer in replies or () for node, reply in answer.items()}
 
 
 def _reach(connection: Any) -> None:

@@ -28,6 +28,15 @@ def watch(app: Any, connection: Any) -> None:
     ask_workers(app, connection, "fair_watch")
 
 
+def answers(app: Any, connection: Any, command: str, **options: Any) -> dict[str, Any]:
+    """What each worker answers, over a connection that has been reached; empty if none does.
+
+    ``options`` are those of `ask_workers`.
+    """
+    replies = ask_workers(app, connection, command, reply=True, **options)
+    return {node: reply for answer in replies or () for node, reply in answer.items()}
+
+
 class Listener(threading.Thread):
     """A thread that fills ``cluster`` from the events on the app's broker, until ``stop``.
 

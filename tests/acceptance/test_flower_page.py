@@ -18,6 +18,16 @@ ENGINE = {
     "probed": True, "pressure": 1.5, "detail": "waiting requests: 12", "queueing": True,
     "unknown": False, "age_seconds": 0.3, "failing": "", "failures": 0,
 }  # fmt: skip
+REPLAY = {
+    "why": None, "seconds": 78.0, "until": 1_800_000_000.0, "tasks": 655, "slots": 8,
+    "left_out": [HOSTILE],
+    "kinds": [
+        ["interactive", {"tasks": 600, "measured": 3.8, "replayed": 3.8, "would_be": 0.082,
+                         "error": 0.004, "later_last": 0.0, "why": None}],
+        ["batch", {"tasks": 55, "measured": 12.0, "replayed": 9.0, "would_be": None,
+                   "error": 0.25, "later_last": None, "why": HOSTILE}],
+    ],
+}  # fmt: skip
 HIDE = """(hidden) => {
   Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
   document.dispatchEvent(new Event("visibilitychange"));
@@ -72,6 +82,11 @@ def test_a_hundred_workers_light_dark_narrow_and_wide(start_flower, fleet, open_
         assert page.locator("html").get_attribute("data-bs-theme") == theme
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert page.evaluate(f"({CHECKS})()") == [], (theme, width)
+        # No worker of these observes, so the page is shown what one would have come to.
+        shown = page.evaluate(
+            f"(replay) => {{ window.fair.showReplay(replay); return ({CHECKS})(); }}", REPLAY
+        )
+        assert shown == [], (theme, width)
         assert all(url.startswith(flower.url) for url in page.asked)
         assert page.locator("#fair-reading").inner_text().startswith("Now: interactive ")
 
@@ -132,6 +147,15 @@ def test_names_of_workers_and_queues_are_text_whatever_they_hold(start_flower, f
     assert HOSTILE in page.locator("#fair-resources").inner_text()
     assert HOSTILE in page.locator("#fair-engine").inner_text()
     assert f"odd{HOSTILE} tells figures" in page.locator("#fair-notes").inner_text()
+    words = page.evaluate(
+        """(replay) => {
+          window.fair.showReplay(replay);
+          return document.getElementById("fair-replay-panel").innerText;
+        }""",
+        REPLAY,
+    )
+    assert f"no figure: {HOSTILE}" in words
+    assert f"Not replayed: {HOSTILE}" in words
     tasks = open_page(f"{flower.url}/tasks")
     tasks.get_by_role("cell", name=HOSTILE).first.wait_for()
     for one in (page, tasks):

@@ -13,6 +13,7 @@ from prometheus_client import generate_latest
 from tornado.web import StaticFileHandler, authenticated
 
 from celery_fair.integrations.flower.jobs import Jobs
+from celery_fair.integrations.flower.replays import Replays
 from celery_fair.integrations.flower.store import Store
 from celery_fair.integrations.flower.watching import Watching
 from celery_fair.observe.prometheus import FairCollector, registry_of
@@ -44,10 +45,11 @@ class FairData(BaseHandler):
     No `BaseApiHandler`, which refuses everything where Flower runs without authentication.
     """
 
-    def initialize(self, store: Store, watching: Watching, jobs: Jobs) -> None:
+    def initialize(self, store: Store, watching: Watching, jobs: Jobs, replays: Replays) -> None:
         self._store = store
         self._watching = watching
         self._jobs = jobs
+        self._replays = replays
 
     @authenticated
     async def get(self) -> None:
@@ -56,8 +58,11 @@ class FairData(BaseHandler):
         jobs = self._jobs.picture(app, now)
         state = self.application.events.state
         alive = [name for name, worker in list(state.workers.items()) if worker.alive]
+        replay = self._replays.picture(
+            app, self._store.facts(now), self._store.without(alive, now), now
+        )
         self.set_header("Cache-Control", "no-store")
-        self.write({**await self._store.picture(alive), "jobs": jobs})
+        self.write({**await self._store.picture(alive), "jobs": jobs, "replay": replay})
 
 
 class FairFile(BaseHandler, StaticFileHandler):

@@ -21,6 +21,7 @@ from tornado.web import url
 from celery_fair.integrations.flower.handlers import FairData, FairFile, FairMetrics, FairPage
 from celery_fair.integrations.flower.jobs import Jobs
 from celery_fair.integrations.flower.loader import Loader
+from celery_fair.integrations.flower.replays import Replays
 from celery_fair.integrations.flower.store import Store
 from celery_fair.integrations.flower.watching import Watching
 
@@ -51,9 +52,10 @@ def _add_handlers(store: Store, watching: Watching) -> None:
     ``url`` objects, since ``--url_prefix`` makes Flower drop the third item of a tuple.
     """
     shared = {"store": store, "watching": watching}
+    asked = {**shared, "jobs": Jobs(), "replays": Replays()}
     urls.handlers[:0] = [
         url(r"/fair", FairPage, name="fair"),
-        url(r"/fair/data", FairData, {**shared, "jobs": Jobs()}, name="fair-data"),
+        url(r"/fair/data", FairData, asked, name="fair-data"),
         url(r"/fair/static/(.*)", FairFile, {"path": str(STATIC)}, name="fair-static"),
         url(r"/metrics", FairMetrics, shared),
     ]

@@ -86,7 +86,7 @@ class Store:
             self.cluster.alive(now),
             self.history.waits(now),
             self.history.idle_slots(now),
-            self._without(alive, now),
+            self.without(alive, now),
             None if self._heard_at is None else now - self._heard_at,
             self.cluster.unreadable,
         )
@@ -98,7 +98,11 @@ class Store:
             for name, heard in self.cluster.alive(now).items()
         }
 
-    def _without(self, alive: Iterable[str], now: float) -> list[str]:
+    def facts(self, now: float) -> dict[str, Mapping[str, Any]]:
+        """The facts of those who are alive."""
+        return {name: heard.facts for name, heard in self.cluster.alive(now).items()}
+
+    def without(self, alive: Iterable[str], now: float) -> list[str]:
         """Workers that tell no facts of ours, though they had the time to."""
         names = {str(name) for name in alive}
         self._told &= names | self.cluster.workers.keys()

@@ -1,12 +1,13 @@
-"""The exporter's replay: only while a worker observes, and never twice at once."""
+"""Replays again and again: only while a worker observes, and never twice at once."""
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
-from celery_fair.cli import exporter_replay
-from celery_fair.cli.exporter_replay import EVERY_SECONDS, Replaying
 from celery_fair.observe.counterfactual import Counterfactual, KindReplay
+from celery_fair.observe.replaying import EVERY_SECONDS, Replaying
 
 FOUND = Counterfactual(
     of={
@@ -19,22 +20,18 @@ FOUND = Counterfactual(
 
 
 @pytest.fixture
-def modes():
-    return {"observe"}
+def asked():
+    """What was asked, and what came of it."""
+    return []
 
 
 @pytest.fixture
-def replaying(monkeypatch, modes):
-    asked = []
-    monkeypatch.setattr(exporter_replay, "ask", lambda *_, **__: asked.append("asked") or {})
-    monkeypatch.setattr(exporter_replay, "replayed", lambda *_: FOUND)
-    found = Replaying(None, lambda: modes)
-    found.asked = asked
-    return found
+def replaying(asked):
+    return Replaying(lambda: asked.append("asked") or FOUND)
 
 
-def look(replaying, now):
-    replaying.look(now)
+def look(replaying, now, modes=("observe",)):
+    replaying.look(modes, now)
     if replaying._thread is not None:
         replaying._thread.join()
 
@@ -47,29 +44,42 @@ def test_what_there_is_of_each_kind_is_told(replaying):
     }
 
 
-def test_it_asks_each_five_minutes_and_no_more_often(replaying):
+def test_it_asks_each_five_minutes_and_no_more_often(replaying, asked):
     for now in (1.0, 2.0, EVERY_SECONDS):
         look(replaying, now)
-    assert replaying.asked == ["asked"]
+    assert asked == ["asked"]
     look(replaying, 1.0 + EVERY_SECONDS)
-    assert replaying.asked == ["asked"] * 2
+    assert asked == ["asked"] * 2
 
 
-def test_where_all_enforce_nobody_is_asked_and_old_figures_go(replaying, modes):
+def test_one_that_takes_longer_is_the_only_one():
+    begun, may_end = [], threading.Event()
+    replaying = Replaying(lambda: begun.append("begun") or (may_end.wait(30) and FOUND))
+    for now in (1.0, 1.0 + EVERY_SECONDS, 1.0 + 2 * EVERY_SECONDS):
+        replaying.look(("observe",), now)
+    may_end.set()
+    replaying._thread.join()
+    assert begun == ["begun"]
+
+
+def test_where_all_enforce_nobody_is_asked_and_old_figures_go(replaying, asked):
     look(replaying, 1.0)
-    modes.clear()
-    modes.add("enforce")
-    look(replaying, 1000.0)
-    assert replaying.asked == ["asked"]
+    look(replaying, 1000.0, modes=("enforce",))
+    assert asked == ["asked"]
+    assert replaying.found is None
     assert replaying.figures == {}
 
 
-def test_a_broker_that_is_away_costs_the_figures_and_nothing_else(replaying, monkeypatch):
+def test_a_broker_that_is_away_costs_the_figures_and_nothing_else(asked, caplog):
+    def replay():
+        if asked:
+            raise ConnectionError("gone")
+        asked.append("asked")
+        return FOUND
+
+    replaying = Replaying(replay)
     look(replaying, 1.0)
-
-    def lost(*_, **__):
-        raise ConnectionError("gone")
-
-    monkeypatch.setattr(exporter_replay, "ask", lost)
+    assert replaying.found is FOUND
     look(replaying, 1000.0)
-    assert replaying.figures == {}
+    assert replaying.found is None
+    assert "no replay of what the workers have run: gone" in caplog.text

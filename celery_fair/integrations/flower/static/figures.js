@@ -211,6 +211,7 @@
     remake("fair-idle", data.idle, () => idle(data.idle));
     remake("fair-backlog", data.total.kinds, () => backlog(data.total.kinds));
     window.fair.showShared(data.shared);
+    window.fair.showReplay(data.replay);
     showWorkers(data);
     remake("fair-changes", data.changes, () => changes(data.changes));
   };
