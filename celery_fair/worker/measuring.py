@@ -63,6 +63,7 @@ class Measuring:
         self._say_at: float | None = None
         self._news_after = math.inf
         self._told = 0
+        self._told_version = ""
         self._looked_at = 0.0
         self._expected = self._failures = 0
         self._forget_seconds = FORGOTTEN_SECONDS * random.uniform(1.0, 2.0)
@@ -119,8 +120,11 @@ class Measuring:
         urgent = not interactive_empty
         if not (speak or urgent or (stale and not batch_empty)):
             return
+        version = self._version()
         member = self._word(queues if serves is None else serves) if speak else None
         asked = self.sensor.tick(queues, now, urgent=urgent, member=member)
+        if asked and speak:
+            self._told_version = version
         if asked and speak and not joining:
             self._say_at = now + self.fleet.say_seconds * random.uniform(0.8, 1.2)
             self._told = self._uncleared()
@@ -136,21 +140,29 @@ class Measuring:
         self.sensor.close()
 
     def _has_news(self, now: float) -> bool:
-        """Whether publishers are to hear at once of what has left the broker, and waits here."""
-        if self.uncleared is None or now < self._news_after:
-            return False
+        """Whether others are to hear at once: of orders, or of what waits here for a place.
+
+        A worker that begins starts batch when it has heard the others, and goes by their versions.
+        Publishers miss what has left the broker.
+        """
         if self.fleet.say_seconds > SAY_SECONDS:
             return False
+        if self._version() != self._told_version:
+            return True
+        if self.uncleared is None or now < self._news_after:
+            return False
         return abs(self._uncleared() - self._told) >= max(NEWS, self._told // 4)
+
+    def _version(self) -> str:
+        return "" if self.orders is None else self.orders.version
 
     def _uncleared(self) -> int:
         return 0 if self.uncleared is None else sum(self.uncleared().values())
 
     def _word(self, serves: list[str]) -> tuple[str, str]:
         me = self._policy.member(self.fleet.name)
-        orders = "" if self.orders is None else self.orders.version
         uncleared = None if self.uncleared is None else self.uncleared()
-        return self.fleet.name, self.fleet.word(me, serves, orders, uncleared)
+        return self.fleet.name, self.fleet.word(me, serves, self._version(), uncleared)
 
     def _on_answer(self, answer: Answer) -> None:
         now = monotonic()

@@ -132,6 +132,30 @@ def test_what_waits_here_for_a_place_is_told_before_its_time_but_once(place, mon
     assert json.loads(place.tick(1.0)[1])["uncleared"][BATCH] == 64
 
 
+def test_an_order_is_told_at_once_and_once(place):
+    """Else a worker that begins just then takes the last word for all that there is to know."""
+    place.measuring.orders = SimpleNamespace(version="", is_behind=lambda: False)
+    in_a_fleet(place)
+    place.tick(2.0)
+    said = len(place.sensor.words)
+    place.measuring.orders.version = "1:aa"
+    assert json.loads(place.tick(0.01)[1])["orders"] == "1:aa"
+    assert len(place.sensor.words) == said + 1
+    place.tick(0.01)
+    assert len(place.sensor.words) == said + 1
+
+
+def test_an_order_that_could_not_be_told_is_told_at_the_next_tick(place):
+    place.measuring.orders = SimpleNamespace(version="", is_behind=lambda: False)
+    in_a_fleet(place)
+    place.tick(2.0)
+    place.measuring.orders.version = "1:aa"
+    place.sensor.is_up = False
+    place.tick(0.01)
+    place.sensor.is_up = True
+    assert json.loads(place.tick(0.01)[1])["orders"] == "1:aa"
+
+
 def test_over_a_new_link_it_counts_heads_again(place, monkeypatch):
     monkeypatch.setattr(random, "uniform", lambda least, most: most)
     in_a_fleet(place)
