@@ -95,7 +95,9 @@ def test_it_does_so_on_quorum_queues(broker, app, start, journal, conf):
     assert passed(journal) <= HANDFUL
 
 
-@pytest.mark.brokers("filesystem", "sqlite")
+# Not filesystem://, of which kombu reads messages while they are written: a child that publishes
+# a retry may be the end of its worker, plain Celery's too.
+@pytest.mark.brokers("sqlite")
 def test_it_does_so_where_the_worker_looks_at_each_queue_in_turn(broker, app, start, journal):
     _retry_before_a_backlog(app, journal, 60, 0.01)
     start()
