@@ -96,7 +96,7 @@ CONTESTANTS = {
             "with_ranch",
             "Celery with the add-on celery-ranch: the least recently served key first; its "
             "prioritising tasks in a queue of their own, prefetch 1, late acks",
-            "https://pypi.org/project/celery-ranch/",
+            "https://github.com/teleos-consulting/celery-ranch",
         ),
         Contestant("dramatiq", "redis", "with_dramatiq", _DRAMATIQ, _DRAMATIQ_DOCS),
         Contestant(
